@@ -1,0 +1,134 @@
+/* The C interface of the Dala runtime.
+ *
+ * Rules that hold for every function here:
+ *  - a status is returned, results come through out-parameters, and on failure *err (when err is not NULL) owns an
+ *    error to be released with dala_error_free;
+ *  - nothing unwinds into the caller: a panic of the library is the status DALA_PANIC;
+ *  - handles may be used from any thread; one handle must not be freed while another thread uses it;
+ *  - every *_free takes NULL.
+ */
+#ifndef DALA_H
+#define DALA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DALA_ABI_VERSION 1
+
+typedef int32_t dala_status;
+enum {
+    DALA_OK = 0,
+    DALA_INVALID_FILE = 1,     /* the container: truncated, wrong digest, bad header */
+    DALA_INVALID_PROGRAM = 2,  /* the graph does not verify */
+    DALA_INVALID_ARGUMENT = 3, /* a wrong count, dtype, shape, handle or name */
+    DALA_RUNTIME_ERROR = 4,    /* an operation failed while running, such as an index out of range */
+    DALA_UNSUPPORTED = 5,      /* the engine cannot do this */
+    DALA_OUT_OF_MEMORY = 6,    /* the run would pass the engine's memory limit */
+    DALA_PANIC = 7,            /* a bug inside the library; the process goes on */
+    DALA_IO_ERROR = 8          /* the file could not be read */
+};
+
+/* Element types. A key is held as uint32 with one more, last dimension of 2. */
+typedef int32_t dala_dtype;
+enum {
+    DALA_BOOL = 0, DALA_I8 = 1, DALA_I16 = 2, DALA_I32 = 3, DALA_I64 = 4,
+    DALA_U8 = 5, DALA_U16 = 6, DALA_U32 = 7, DALA_U64 = 8,
+    DALA_F16 = 9, DALA_BF16 = 10, DALA_F32 = 11, DALA_F64 = 12,
+    DALA_C64 = 13, DALA_C128 = 14, DALA_KEY = 15, DALA_TOKEN = 16
+};
+
+typedef struct dala_engine dala_engine;
+typedef struct dala_program dala_program;
+typedef struct dala_op dala_op;
+typedef struct dala_tensor dala_tensor;
+typedef struct dala_error dala_error;
+
+/* An array in the caller's memory, or a view of a tensor in host memory. */
+typedef struct {
+    dala_dtype dtype;
+    int32_t ndim;
+    const int64_t *shape;
+    const int64_t *strides; /* in bytes, may be 0 or negative; NULL means dense, row-major */
+    void *data;             /* NULL when the tensor is not in host memory, or has no elements */
+} dala_array;
+
+enum { DALA_ARG_DONATE = 1 };
+
+/* One argument: a tensor when `tensor` is not NULL, else `array`, which is read during the call only and never
+ * written. DALA_ARG_DONATE gives the tensor's storage up to the run: afterwards the handle is empty (it must
+ * still be freed). A run that fails leaves donated tensors as they were. */
+typedef struct {
+    dala_tensor *tensor;
+    dala_array array;
+    int32_t flags;
+} dala_arg;
+
+/* One result: the caller owns `tensor`; `array` describes it and lives as long as it does. */
+typedef struct {
+    dala_tensor *tensor;
+    dala_array array;
+} dala_result;
+
+int32_t dala_abi_version(void);
+
+/* Number of calls made through this interface since the library was loaded, this one not counted. */
+uint64_t dala_call_count(void);
+
+/* Makes an engine. `name` is "flex" (CPU). `options` is JSON or NULL: {"memory_limit": BYTES}. */
+dala_status dala_engine_new(const char *name, const char *options, dala_engine **out, dala_error **err);
+void dala_engine_free(dala_engine *engine);
+
+/* Loads a program from the bytes of a .dala file. `bytes` is not kept. */
+dala_status dala_program_load(dala_engine *engine, const uint8_t *bytes, size_t len, dala_program **out,
+                              dala_error **err);
+/* Maps the file at `path` (UTF-8) and loads it; each tensor is checked when it is first used. */
+dala_status dala_program_open(dala_engine *engine, const char *path, dala_program **out, dala_error **err);
+void dala_program_free(dala_program *program);
+
+/* The program's entries, arguments and results as JSON, NUL-terminated; lives as long as the program. */
+const char *dala_program_info(const dala_program *program);
+/* The index of an entry, or -1. */
+int32_t dala_program_entry(const dala_program *program, const char *name);
+
+/* Runs an entry. `args` are its arguments in order without those of role "state:..." (the program holds these);
+ * `results` receives its results in order without those of role "state:..." (which update the program's).
+ * `frees` are tensors to release first, as dala_tensor_free would: it lets releases ride along with a run.
+ * The frees take effect even when the run fails. */
+dala_status dala_run(dala_program *program, int32_t entry, const dala_arg *args, size_t n_args,
+                     dala_result *results, size_t n_results, dala_tensor *const *frees, size_t n_frees,
+                     dala_error **err);
+
+/* Copies out, or replaces, a tensor of the program's state by its path. */
+dala_status dala_program_get_state(dala_program *program, const char *path, dala_result *result, dala_error **err);
+dala_status dala_program_set_state(dala_program *program, const char *path, const dala_arg *value, dala_error **err);
+
+/* One operation by name, for use without a program: shapes are those of the arguments of each run.
+ * `json` is {"op": NAME, "attrs": {...}} with the attributes' encoding of docs/format.md. */
+dala_status dala_op_new(dala_engine *engine, const char *json, dala_op **out, dala_error **err);
+void dala_op_free(dala_op *op);
+dala_status dala_op_run(dala_op *op, const dala_arg *args, size_t n_args, dala_result *results, size_t n_results,
+                        dala_tensor *const *frees, size_t n_frees, dala_error **err);
+
+/* Copies an array of the caller into a new tensor. */
+dala_status dala_tensor_new(dala_engine *engine, const dala_array *array, dala_result *out, dala_error **err);
+/* A second handle to the same storage. */
+dala_status dala_tensor_clone(const dala_tensor *tensor, dala_tensor **out, dala_error **err);
+/* Describes a tensor; the description lives as long as the tensor. */
+dala_status dala_tensor_view(const dala_tensor *tensor, dala_array *out, dala_error **err);
+void dala_tensor_free(dala_tensor *tensor);
+
+dala_status dala_error_status(const dala_error *err);
+/* One line for a person. */
+const char *dala_error_message(const dala_error *err);
+/* {"status", "code", "message", "op", "node", "location": {"file","line","column","function"}, "details": {...}} */
+const char *dala_error_json(const dala_error *err);
+void dala_error_free(dala_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,1 @@
+//! Decodes, verifies, plans and executes Dala graphs on Burn.
