@@ -10,12 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-DTYPE_CODES = {
-    name: code
-    for code, name in enumerate(
-        "bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128 key token".split()
-    )
-}
+from dala_defn.dtypes import DType
+
 RUST_KINDS = {
     "int": "i64",
     "bool": "bool",
@@ -47,7 +43,7 @@ class Row(Protocol):
     code: int
     family: str
     attrs: Mapping[str, str]
-    accepts: tuple[str, ...]
+    accepts: tuple[DType, ...]
     result: str
 
 
@@ -72,20 +68,26 @@ def render(rows: Iterable[Row]) -> str:
         else:
             out.append(f"    {camel(r.name)},\n")
     out.append("}\n\n/// The result dtype of an elementwise op.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n")
-    out.append("pub enum ResultType {\n    /// That of the operands.\n    Same,\n    Bool,\n    /// Decided by the op's own rule.\n    Own,\n}\n\n")
+    out.append(
+        "pub enum ResultType {\n    /// That of the operands.\n    Same,\n    Bool,\n    /// Decided by the op's own rule.\n    Own,\n}\n\n"
+    )
     out.append("/// What the table says of an op.\n#[derive(Debug)]\npub struct OpInfo {\n")
     out.append("    pub name: &'static str,\n    pub code: u16,\n    pub family: Family,\n")
-    out.append("    /// Bit `d` is set when the op takes dtype number `d`.\n    pub accepts: u32,\n    pub result: ResultType,\n}\n\n")
+    out.append(
+        "    /// Bit `d` is set when the op takes dtype number `d`.\n    pub accepts: u32,\n    pub result: ResultType,\n}\n\n"
+    )
     out.append(f"/// Every op, in the order of the codes.\npub static OPS: [OpInfo; {len(rows)}] = [\n")
     for r in rows:
-        mask = sum(1 << DTYPE_CODES[d] for d in r.accepts)
+        mask = sum(1 << d.code for d in r.accepts)
         out.append(
             "    OpInfo {\n"
             f'        name: "{r.name}",\n        code: 0x{r.code:02x},\n        family: Family::{camel(r.family)},\n'
             f"        accepts: 0x{mask:x},\n        result: ResultType::{camel(r.result)},\n    }},\n"
         )
     out.append("];\n\nimpl Op<Dim> {\n    /// Reads an op; every attribute must be there, and no other.\n")
-    out.append("    pub fn decode(name: &str, attrs: &mut Attrs) -> Result<Self, Error> {\n        let op = match name {\n")
+    out.append(
+        "    pub fn decode(name: &str, attrs: &mut Attrs) -> Result<Self, Error> {\n        let op = match name {\n"
+    )
     for r in rows:
         if r.attrs:
             out.append(f'            "{r.name}" => Op::{camel(r.name)} {{\n')
@@ -93,7 +95,9 @@ def render(rows: Iterable[Row]) -> str:
             out.append("            },\n")
         else:
             out.append(f'            "{r.name}" => Op::{camel(r.name)},\n')
-    out.append("            _ => return Err(Error::unknown_op(name)),\n        };\n        attrs.finish()?;\n        Ok(op)\n    }\n}\n\n")
+    out.append(
+        "            _ => return Err(Error::unknown_op(name)),\n        };\n        attrs.finish()?;\n        Ok(op)\n    }\n}\n\n"
+    )
     out.append("impl<D> Op<D> {\n    /// The same op with every dim replaced by what `f` gives for it.\n")
     out.append("    pub fn map_dims<T, E>(&self, mut f: impl FnMut(&D) -> Result<T, E>) -> Result<Op<T>, E> {\n")
     if any("dims" in r.attrs.values() for r in rows):
@@ -109,7 +113,9 @@ def render(rows: Iterable[Row]) -> str:
             copy = {"dims": f"all({a})?", "int": f"*{a}", "bool": f"*{a}", "dtype": f"*{a}", "fn": f"*{a}"}
             out.append(f"                {a}: {copy.get(k, f'{a}.clone()')},\n")
         out.append("            },\n")
-    out.append("        })\n    }\n\n    /// The row of the table.\n    pub fn info(&self) -> &'static OpInfo {\n        match self {\n")
+    out.append(
+        "        })\n    }\n\n    /// The row of the table.\n    pub fn info(&self) -> &'static OpInfo {\n        match self {\n"
+    )
     for i, r in enumerate(rows):
         out.append(f"            Op::{camel(r.name)}{' { .. }' if r.attrs else ''} => &OPS[{i}],\n")
     out.append("        }\n    }\n}\n")
@@ -125,9 +131,7 @@ def formatted(text: str) -> str:
     """The text as rustfmt leaves it."""
     import subprocess
 
-    done = subprocess.run(
-        ["rustfmt", "--edition", "2024"], input=text, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["rustfmt", "--edition", "2024"], input=text, capture_output=True, text=True, check=True)
     return done.stdout
 
 

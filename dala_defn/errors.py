@@ -1,0 +1,233 @@
+"""What goes wrong, as data: every error of Dala carries its code, the user's line, the operands and a next step."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand as an error shows it: its name, its type and where it was made."""
+
+    name: str
+    type: str
+    origin: str = ""
+
+
+class DalaError(Exception):
+    """The base of all errors of Dala.
+
+    Attributes:
+        reason: what is wrong, in one line.
+        code: a short stable code such as ``"E101"``.
+        op: the operation it happened in, or ``None``.
+        operands: the operands with their types and origins.
+        rule: the rule that was broken; ``hint``: what to try.
+        location: the user's place (an object with ``file``, ``line``, ``column``, ``function``), or ``None``.
+        details: further facts, by name.
+    """
+
+    default_code = "E000"
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        code: str | None = None,
+        op: str | None = None,
+        operands: Sequence[Operand] = (),
+        rule: str = "",
+        hint: str = "",
+        location: Any = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.code = code or self.default_code
+        self.op = op
+        self.operands = tuple(operands)
+        self.rule = rule
+        self.hint = hint
+        self.location = location
+        self.details = dict(details or {})
+
+    def __str__(self) -> str:
+        head = f"[{self.code}]"
+        lines = []
+        if self.location is not None:
+            head += f" {self.location}"
+            source = self.location.source_line()
+            if source:
+                text = source.lstrip()
+                column = max((self.location.column or 1) - 1 - (len(source) - len(text)), 0)
+                number = f"{self.location.line:>6} | "
+                lines += [number + text, " " * len(number) + " " * column + f"^ {self.reason}"]
+        if not lines:
+            lines = [self.reason]
+        width = max((len(o.name) for o in self.operands), default=0)
+        for o in self.operands:
+            lines.append(f"  {o.name:<{width}}  {o.type}" + (f"  {o.origin}" if o.origin else ""))
+        if self.rule:
+            lines.append(f"  rule  {self.rule}")
+        if self.hint:
+            lines.append(f"  try   {self.hint}")
+        return "\n".join([head, *lines])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The error as plain data, fit for JSON."""
+        return {
+            "error": type(self).__name__,
+            "code": self.code,
+            "op": self.op,
+            "reason": self.reason,
+            "operands": [vars(o) for o in self.operands],
+            "rule": self.rule,
+            "hint": self.hint,
+            "location": None if self.location is None else self.location.to_dict(),
+            "details": self.details,
+        }
+
+    def log_line(self) -> str:
+        """The error in one line of JSON."""
+        return json.dumps(self.to_dict(), sort_keys=True, default=str)
+
+    # Reading the traceback leaves out our own frames; the interpreter itself still has them all.
+    @property
+    def __traceback__(self) -> TracebackType | None:  # type: ignore[override]
+        return user_frames(BaseException.__traceback__.__get__(self))  # type: ignore[attr-defined]
+
+    @__traceback__.setter
+    def __traceback__(self, tb: TracebackType | None) -> None:
+        BaseException.__traceback__.__set__(self, tb)  # type: ignore[attr-defined]
+
+
+class ShapeError(DalaError, ValueError):
+    """Shapes, axes or sizes that do not fit."""
+
+    default_code = "E101"
+
+
+class DTypeError(DalaError, TypeError):
+    """An element type that an operation does not take, or that cannot hold a value."""
+
+    default_code = "E201"
+
+
+class ArgumentError(DalaError, ValueError):
+    """A value that an argument cannot have."""
+
+    default_code = "E301"
+
+
+class ArgumentTypeError(DalaError, TypeError):
+    """An argument of a kind that is not taken."""
+
+    default_code = "E302"
+
+
+class TraceError(DalaError, TypeError):
+    """A traced value used where a concrete one is needed."""
+
+    default_code = "E401"
+
+
+class EscapedTracerError(DalaError, RuntimeError):
+    """A traced value used after its trace has ended."""
+
+    default_code = "E402"
+
+
+class GradientError(DalaError, ValueError):
+    """A derivative that does not exist."""
+
+    default_code = "E501"
+
+
+class VerifyError(DalaError, ValueError):
+    """A graph that breaks the rules of the IR."""
+
+    default_code = "E601"
+
+
+class ParseError(DalaError, ValueError):
+    """Text that is not a graph."""
+
+    default_code = "E602"
+
+
+class FileFormatError(DalaError, ValueError):
+    """A file that is not a valid ``.dala`` file."""
+
+    default_code = "E701"
+
+
+class EngineError(DalaError, RuntimeError):
+    """The runtime could not do what was asked."""
+
+    default_code = "E801"
+
+
+class EnginePanic(EngineError):
+    """A bug inside the runtime, caught at the boundary; the process goes on."""
+
+    default_code = "E802"
+
+
+class IndexOutOfRange(DalaError, IndexError):
+    """An index outside its axis."""
+
+    default_code = "E303"
+
+
+class OutOfMemory(DalaError, MemoryError):
+    """A run that would pass the memory limit."""
+
+    default_code = "E803"
+
+
+class DonatedError(DalaError, RuntimeError):
+    """An array whose storage was given away."""
+
+    default_code = "E804"
+
+
+def full_tracebacks() -> bool:
+    """Whether ``DALA_TRACEBACK=full`` asks for our own frames too."""
+    return os.environ.get("DALA_TRACEBACK") == "full"
+
+
+def user_frames(tb: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames of this package (all of it when nothing else is in it)."""
+    if full_tracebacks():
+        return tb
+    kept = []
+    at = tb
+    while at is not None:
+        if not at.tb_frame.f_code.co_filename.startswith(PACKAGE):
+            kept.append(at)
+        at = at.tb_next
+    if not kept:
+        return tb
+    chain = None
+    for entry in reversed(kept):
+        chain = TracebackType(chain, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return chain
+
+
+def install_excepthook() -> None:
+    """Makes the interpreter's last words leave out our frames for our errors."""
+    previous = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
+        previous(kind, error, user_frames(tb) if isinstance(error, DalaError) else tb)
+
+    sys.excepthook = hook

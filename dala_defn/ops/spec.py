@@ -1,0 +1,178 @@
+"""What the op table says of an op. Every field must be given: a missing one is an error at import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from dala_defn.dtypes import DType
+from dala_defn.errors import DTypeError, GradientError, ShapeError
+from dala_defn.ir.types import Type
+from dala_defn.ops.bind import bind
+from dala_defn.shapes import Dim, size
+
+Array = np.ndarray[Any, Any]
+Attrs = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input of an op for tests: operands as NumPy arrays (keys as uint32 with a last dim of 2) and attributes."""
+
+    args: tuple[Array, ...]
+    attrs: Mapping[str, Any]
+    smooth: bool = True  # whether derivatives exist at this point
+
+
+class ZeroGrad:
+    """The derivative is zero wherever it exists."""
+
+
+ZERO_GRAD = ZeroGrad()
+
+
+@dataclass(frozen=True)
+class NoGrad:
+    """There is no derivative rule; differentiating refuses, with this reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The op is linear in these operands (all when ``None``): its tangent is the op itself applied to tangents."""
+
+    operands: tuple[int, ...] | None = None
+
+
+LINEAR = Linear()
+
+Rule = Callable[..., Any]
+Fusion = Literal["elementwise", "reduction", "movement", "opaque"]
+ATTR_KINDS = ("int", "bool", "str", "ints", "dims", "dtype", "fn", "value")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OpSpec:
+    """An op, whole. Calling it applies it: ``add(x, y)``.
+
+    Attributes:
+        name: its one spelling, in Python, IR text and (in camel case) Rust.
+        code: its stable number.
+        family: which type rule and Rust file it belongs to.
+        attrs: attribute name -> kind (see ``docs/format.md``).
+        accepts: dtypes of its (first) operand.
+        result: ``"same"``, ``"bool"`` or ``"own"``: the result dtype, for the Rust side.
+        infer: ``(*types, **attrs) -> tuple of types``; raises ShapeError or DTypeError.
+        reference: the same on NumPy arrays; the oracle.
+        vjp: ``(*cts, *inputs, *outputs, **attrs) -> one cotangent (or None) per input``, ZERO_GRAD or NoGrad.
+        jvp: ``(tangents, *inputs, *outputs, **attrs) -> tangents of the outputs``, LINEAR, ZERO_GRAD or NoGrad.
+        batch: ``(size, args, batched, **attrs) -> outputs``, where batched args and all outputs have the batch first.
+        fusion: how fusion may treat it.
+        flops: ``(input types, output types, attrs) -> count`` (bytes follow from the types).
+        sample: ``(rng, dtype) -> cases`` for tests, sizes 0, 1, n included.
+        ulp: bound of the error against float64, in units in the last place of the result dtype (scaled by the sum of
+            magnitudes for reductions and contractions, see ``magnitude``).
+        magnitude: ``(*arrays, **attrs) -> array`` what the error scales with, or ``None`` for the result itself.
+        doc: one or more sentences; ``example``: a line that is run by a test; ``since``: version.
+    """
+
+    name: str
+    code: int
+    family: str
+    attrs: Mapping[str, str]
+    accepts: tuple[DType, ...]
+    result: str
+    infer: Callable[..., tuple[Type, ...]]
+    reference: Callable[..., Any]
+    vjp: Rule | ZeroGrad | NoGrad
+    jvp: Rule | Linear | ZeroGrad | NoGrad
+    batch: Rule
+    fusion: Fusion
+    flops: Callable[[Sequence[Type], Sequence[Type], Attrs], Dim]
+    sample: Callable[[np.random.Generator, DType], Iterator[Case]]
+    ulp: float
+    magnitude: Callable[..., Array] | None
+    doc: str
+    example: str
+    since: str
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            if getattr(self, f.name) is None and f.name != "magnitude":
+                raise TypeError(f"op {self.name}: the field {f.name} is missing")
+        for attr, kind in self.attrs.items():
+            if kind not in ATTR_KINDS:
+                raise TypeError(f"op {self.name}: {attr} has the unknown kind {kind}")
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        """Applies the op to values of the right dtypes; one output comes as itself, several as a tuple."""
+        outs = bind(self, args, attrs)
+        return outs[0] if len(outs) == 1 else outs
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def refuse_gradient(self, reason: str) -> GradientError:
+        """The error for a derivative that this op does not have."""
+        return GradientError(f"{self.name} has no derivative: {reason}", op=self.name)
+
+
+OPS: dict[str, OpSpec] = {}
+
+
+def define(**given: Any) -> OpSpec:
+    """Enters an op in the table.
+
+    Raises:
+        TypeError: when a field is missing or unknown, or the name or code is taken.
+    """
+    given.setdefault("magnitude", None)
+    spec = OpSpec(**given)
+    if spec.name in OPS or any(o.code == spec.code for o in OPS.values()):
+        raise TypeError(f"op {spec.name} (0x{spec.code:02x}): the name or code is taken")
+    OPS[spec.name] = spec
+    return spec
+
+
+def check_dtype(spec_name: str, dtype: DType, accepts: Sequence[DType]) -> None:
+    """Refuses an operand dtype that the op does not take."""
+    if dtype not in accepts:
+        raise DTypeError(
+            f"{spec_name} does not take {dtype}",
+            op=spec_name,
+            rule="one of " + ", ".join(d.name for d in accepts),
+            hint="x.astype(...) to one of these",
+        )
+
+
+def check_same_dtype(name: str, types: Sequence[Type]) -> None:
+    """Refuses operands of different dtypes: promotion happens before an op is applied."""
+    if any(t.dtype is not types[0].dtype for t in types):
+        raise DTypeError(
+            f"{name} takes operands of one dtype, not " + " and ".join(t.dtype.name for t in types), op=name
+        )
+
+
+def check_rank(name: str, t: Type, rank: int, what: str = "operand") -> None:
+    """Refuses another rank."""
+    if t.ndim != rank:
+        raise ShapeError(f"{name}: the {what} must have rank {rank}, not {t.ndim}", op=name)
+
+
+def outputs_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -> Dim:
+    """One operation an element of the first output."""
+    return size(outputs[0].shape)
+
+
+def inputs_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -> Dim:
+    """One operation an element of the first input."""
+    return size(inputs[0].shape)
+
+
+def no_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -> Dim:
+    """Only memory is moved."""
+    return 0

@@ -1,0 +1,62 @@
+"""``call``: a function over primitives as one node, so that what it means stays visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dala_defn.dtypes import DType
+from dala_defn.errors import ShapeError
+from dala_defn.ir.graph import Graph
+from dala_defn.ir.types import Type
+from dala_defn.ops.spec import Attrs, Case, NoGrad, define
+from dala_defn.shapes import Dim
+
+
+def _call_infer(*types: Type, function: Graph, composite: str) -> tuple[Type, ...]:
+    wanted = tuple(v.type for v in function.inputs)
+    if types != wanted:
+        raise ShapeError(f"call: @{function.name} takes {list(wanted)}, not {list(types)}", op="call")
+    return tuple(v.type for v in function.outputs)
+
+
+def _inlined(*args: Any, **attrs: Any) -> Any:
+    raise AssertionError("calls are inlined before they are executed, differentiated or batched")
+
+
+def _no_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
+    return iter(())
+
+
+def _call_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -> Dim:
+    from dala_defn.ops import OPS
+
+    total: Dim = 0
+    for n in attrs["function"].nodes:
+        spec = OPS[n.op]
+        total = total + spec.flops([v.type for v in n.inputs], [v.type for v in n.outputs], n.attrs)
+    return total
+
+
+call = define(
+    name="call",
+    code=0xC0,
+    family="structure",
+    attrs={"function": "fn", "composite": "str"},
+    accepts=(),
+    result="own",
+    infer=_call_infer,
+    reference=_inlined,
+    vjp=NoGrad("its function is differentiated instead"),
+    jvp=NoGrad("its function is differentiated instead"),
+    batch=_inlined,
+    fusion="opaque",
+    flops=_call_flops,
+    sample=_no_cases,
+    ulp=0,
+    doc="A graph applied to operands. ``composite`` names what it computes (``softmax``), or is empty.",
+    example="dd.nn.softmax(dd.array([1.0, 2.0]))",
+    since="0.1",
+)

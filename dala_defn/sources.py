@@ -1,0 +1,101 @@
+"""Where in the user's program something was written.
+
+While tracing only the code object and the instruction are kept; file, line and column are worked out when asked for.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from dataclasses import dataclass
+from itertools import islice
+from types import CodeType, FrameType
+from typing import Any
+
+from dala_defn.errors import PACKAGE
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place: file (as the module was loaded), line and column from 1, function, and the layer path if any."""
+
+    file: str
+    line: int
+    column: int
+    function: str
+    path: str = ""
+
+    def __str__(self) -> str:
+        layer = f" [{self.path}]" if self.path else ""
+        return f"{self.file}:{self.line}:{self.column} in {self.function}{layer}"
+
+    def source_line(self) -> str:
+        """The text of the line, or nothing when there is no source."""
+        return linecache.getline(self.file, self.line).rstrip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "function": self.function,
+            "path": self.path,
+        }
+
+    def resolve(self) -> Location:
+        """Itself: the same question may be asked of a mark."""
+        return self
+
+    def short(self) -> str:
+        """``file:line:column`` with the file's own name only."""
+        return f"{os.path.basename(self.file)}:{self.line}:{self.column}"
+
+
+class Mark:
+    """A place as it is cheap to take: a code object and an instruction in it."""
+
+    __slots__ = ("code", "instruction", "path")
+
+    def __init__(self, code: CodeType, instruction: int, path: str = "") -> None:
+        self.code = code
+        self.instruction = instruction
+        self.path = path
+
+    def resolve(self) -> Location:
+        """The file, line and column."""
+        spot = next(islice(self.code.co_positions(), self.instruction // 2, None), (None, None, None, None))
+        line, _, column, _ = spot
+        return Location(
+            self.code.co_filename,
+            line or self.code.co_firstlineno,
+            (column or 0) + 1,
+            self.code.co_qualname,
+            self.path,
+        )
+
+
+Place = Mark | Location
+
+_OURS: dict[CodeType, bool] = {}
+
+
+def user_frame(depth: int = 1) -> FrameType | None:
+    """The innermost frame outside this package."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        code = frame.f_code
+        ours = _OURS.get(code)
+        if ours is None:
+            ours = _OURS[code] = code.co_filename.startswith(PACKAGE) or code.co_filename.startswith("<frozen")
+        if not ours:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def here(path: str = "") -> Mark | None:
+    """A mark of the user's line that is being executed."""
+    frame = user_frame(2)
+    return None if frame is None else Mark(frame.f_code, frame.f_lasti, path)
