@@ -7,11 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+from dala_defn.sources import PACKAGE, Location, user_location
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class DalaError(Exception):
         op: the operation it happened in, or ``None``.
         operands: the operands with their types and origins.
         rule: the rule that was broken; ``hint``: what to try.
-        location: the user's place (an object with ``file``, ``line``, ``column``, ``function``), or ``None``.
+        location: the user's place; where none is given, the line that is being executed.
         details: further facts, by name.
     """
 
@@ -47,7 +46,7 @@ class DalaError(Exception):
         operands: Sequence[Operand] = (),
         rule: str = "",
         hint: str = "",
-        location: Any = None,
+        location: Location | None = None,
         details: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(reason)
@@ -57,7 +56,7 @@ class DalaError(Exception):
         self.operands = tuple(operands)
         self.rule = rule
         self.hint = hint
-        self.location = location
+        self.location = user_location() if location is None else location
         self.details = dict(details or {})
 
     def __str__(self) -> str:

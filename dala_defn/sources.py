@@ -10,10 +10,11 @@ import os
 import sys
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from dala_defn.errors import PACKAGE
+PACKAGE = str(Path(__file__).resolve().parent) + os.sep
 
 
 @dataclass(frozen=True)
@@ -99,3 +100,9 @@ def here(path: str = "") -> Mark | None:
     """A mark of the user's line that is being executed."""
     frame = user_frame(2)
     return None if frame is None else Mark(frame.f_code, frame.f_lasti, path)
+
+
+def user_location() -> Location | None:
+    """The user's line that is being executed."""
+    mark = here()
+    return None if mark is None else mark.resolve()

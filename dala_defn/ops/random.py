@@ -4,7 +4,6 @@ SC11). The i-th element depends on the key and i alone, so bits are the same on 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 

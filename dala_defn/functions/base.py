@@ -1,0 +1,125 @@
+"""How public functions read their operands: promotion, weak scalars, lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dala_defn import dtypes, ops
+from dala_defn.dtypes import DType
+from dala_defn.errors import ArgumentTypeError
+from dala_defn.ir import Literal
+from dala_defn.shapes import Dim, DimExpr, Shape
+
+
+def is_value(x: Any) -> bool:
+    """Whether ``x`` is an array of any kind, traced or concrete."""
+    return hasattr(x, "dtype") and hasattr(x, "shape")
+
+
+def dtype_of(x: Any) -> DType:
+    """The dtype of a value."""
+    dtype = x.dtype
+    return dtype if isinstance(dtype, DType) else dtypes.as_dtype(dtype)
+
+
+def value(x: Any) -> Any:
+    """``x`` as a value: arrays stay, Python numbers and nested lists become arrays.
+
+    Raises:
+        ArgumentTypeError: for anything else.
+    """
+    if is_value(x):
+        return x
+    kind = dtypes.weak_kind(x)
+    if kind is not None:
+        return ops.lit(x, dtypes.promote_weak(None, kind))
+    if isinstance(x, (list, tuple)):
+        return from_nested(x, None)
+    raise ArgumentTypeError(f"{type(x).__name__} is no array", hint="an array, a number or a list of numbers")
+
+
+def literal(array: np.ndarray[Any, Any], dtype: DType) -> Any:
+    """A concrete array as a value: a constant inside a trace, an array outside."""
+    frozen = np.array(array, dtype.dtype, order="C")
+    frozen.flags.writeable = False
+    return ops.OPS["constant"](value=Literal(frozen, dtype))
+
+
+def from_nested(x: Any, dtype: DType | None) -> Any:
+    """An array from nested lists of numbers or values."""
+    leaves: list[Any] = []
+    shape = _measure(x, leaves)
+    if not any(is_value(leaf) for leaf in leaves):
+        if dtype is None:
+            dtype = dtypes.result_type(*leaves) if leaves else dtypes.DEFAULT_FLOAT
+        checked = [dtypes.scalar_array(leaf, dtype) for leaf in leaves] if dtype.is_integer else leaves
+        return literal(np.array(checked, dtype.dtype).reshape(shape), dtype)
+    dtype = dtype or dtypes.result_type(*leaves)
+    parts = [ops.OPS["reshape"](convert(leaf, dtype), shape=(1,)) for leaf in leaves]
+    return ops.OPS["reshape"](ops.OPS["concatenate"](*parts, axis=0), shape=shape)
+
+
+def _measure(x: Any, leaves: list[Any]) -> tuple[int, ...]:
+    if isinstance(x, (list, tuple)):
+        shapes = [_measure(item, leaves) for item in x]
+        if any(s != shapes[0] for s in shapes):
+            bad = next(i for i, s in enumerate(shapes) if s != shapes[0])
+            raise ArgumentTypeError(
+                f"a ragged list is no array: item {bad} has the shape {shapes[bad]}, item 0 {shapes[0]}"
+            )
+        return (len(x), *(shapes[0] if shapes else ()))
+    if is_value(x):
+        if x.shape != ():
+            whole = list(x)
+            return _measure(whole, leaves)
+        leaves.append(x)
+        return ()
+    if dtypes.weak_kind(x) is None:
+        raise ArgumentTypeError(f"{type(x).__name__} is no number")
+    leaves.append(x)
+    return ()
+
+
+def convert(x: Any, dtype: DType) -> Any:
+    """``x`` as a value of this dtype."""
+    if not is_value(x):
+        if dtypes.weak_kind(x) is not None:
+            return ops.lit(x, dtype)
+        x = value(x)
+    return x if dtype_of(x) is dtype else ops.OPS["cast"](x, dtype=dtype)
+
+
+def operands(*xs: Any) -> list[Any]:
+    """The operands of an elementwise function, promoted to one dtype."""
+    first = xs[0]
+    if all(is_value(x) for x in xs):
+        dtype = dtype_of(first)
+        if all(dtype_of(x) is dtype for x in xs):
+            return list(xs)
+    xs = tuple(value(x) if isinstance(x, (list, tuple)) else x for x in xs)
+    for x in xs:
+        if not is_value(x) and dtypes.weak_kind(x) is None:
+            raise ArgumentTypeError(f"{type(x).__name__} is no array", hint="an array, a number or a list of numbers")
+    dtype = dtypes.result_type(*xs)
+    return [convert(x, dtype) for x in xs]
+
+
+def inexact(x: Any) -> Any:
+    """The operand of a function with real results: integers and bool become float32."""
+    x = value(x)
+    return convert(x, dtypes.to_inexact(dtype_of(x)))
+
+
+def dim_value(d: Dim, dtype: DType) -> Any:
+    """A size as a value, known or symbolic."""
+    if not isinstance(d, DimExpr):
+        return ops.lit(d, dtype)
+    ones = ops.OPS["broadcast_to"](ops.lit(1, dtypes.int32), shape=(d,))
+    return convert(ops.OPS["sum"](ones, axes=(0,)), dtype)
+
+
+def shape_of(x: Any) -> Shape:
+    """The shape of a value."""
+    return tuple(x.shape)

@@ -1,0 +1,186 @@
+"""Arrays from numbers, and counting."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dala_defn import dtypes, ops
+from dala_defn.errors import ArgumentError, ArgumentTypeError, ShapeError
+from dala_defn.functions.base import convert, dtype_of, from_nested, is_value, literal, value
+from dala_defn.shapes import DimExpr, as_shape
+
+
+def array(x: Any, dtype: Any = None) -> Any:
+    """An array from numbers, nested lists, NumPy arrays or arrays; always a copy.
+
+    Python integers give int32 and floats float32 unless ``dtype`` says otherwise; NumPy arrays keep their dtype.
+
+    Raises:
+        ArgumentTypeError: for a ragged list, or what is no number.
+        DTypeError: when an integer does not fit the dtype.
+
+    Example:
+        >>> dd.array([[1, 2], [3, 4]])
+        array([[1, 2],
+               [3, 4]], dtype=int32)
+    """
+    to = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(x, (np.ndarray, np.generic)):
+        own = dtypes.as_dtype(x.dtype)
+        made = literal(np.asarray(x), own)
+        return made if to is None else convert(made, to)
+    if is_value(x):
+        return x if to is None else convert(x, to)
+    if isinstance(x, (list, tuple)):
+        return from_nested(x, to)
+    kind = dtypes.weak_kind(x)
+    if kind is None:
+        raise ArgumentTypeError(f"{type(x).__name__} is no array", hint="numbers, nested lists or a NumPy array")
+    return ops.lit(x, to or dtypes.promote_weak(None, kind))
+
+
+asarray = array
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """An array of one value.
+
+    Example:
+        >>> dd.full((2,), 7)
+        array([7, 7], dtype=int32)
+    """
+    v = array(fill_value, dtype)
+    sizes = as_shape(shape)
+    return v if sizes == tuple(v.shape) else ops.OPS["broadcast_to"](v, shape=sizes)
+
+
+def zeros(shape: Any, dtype: Any = None) -> Any:
+    """An array of zeros, float32 unless ``dtype`` says otherwise.
+
+    Example:
+        >>> dd.zeros(2)
+        array([0., 0.], dtype=float32)
+    """
+    return full(shape, 0, dtypes.DEFAULT_FLOAT if dtype is None else dtype)
+
+
+def ones(shape: Any, dtype: Any = None) -> Any:
+    """An array of ones, float32 unless ``dtype`` says otherwise.
+
+    Example:
+        >>> dd.ones(2)
+        array([1., 1.], dtype=float32)
+    """
+    return full(shape, 1, dtypes.DEFAULT_FLOAT if dtype is None else dtype)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """An array of one value with the shape and (unless given) dtype of ``x``.
+
+    Example:
+        >>> dd.full_like(dd.array([1, 2]), 9)
+        array([9, 9], dtype=int32)
+    """
+    x = value(x)
+    return full(tuple(x.shape), fill_value, dtype_of(x) if dtype is None else dtype)
+
+
+def zeros_like(x: Any, dtype: Any = None) -> Any:
+    """Zeros with the shape and (unless given) dtype of ``x``.
+
+    Example:
+        >>> dd.zeros_like(dd.array([1, 2]))
+        array([0, 0], dtype=int32)
+    """
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x: Any, dtype: Any = None) -> Any:
+    """Ones with the shape and (unless given) dtype of ``x``.
+
+    Example:
+        >>> dd.ones_like(dd.array([1, 2]))
+        array([1, 1], dtype=int32)
+    """
+    return full_like(x, 1, dtype)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+    """Numbers from ``start`` (0 when only one is given) up to but without ``stop``, by ``step``.
+
+    int32 for integers, float32 for floats, unless ``dtype`` says otherwise. One argument may be a symbolic size.
+
+    Raises:
+        ArgumentError: for a step of 0.
+
+    Example:
+        >>> dd.arange(3)
+        array([0, 1, 2], dtype=int32)
+    """
+    if stop is None:
+        start, stop = 0, start
+    to = dtypes.as_dtype(dtype) if dtype is not None else None
+    if isinstance(stop, DimExpr):
+        if type(start) is not int or type(step) is not int or (start, step) != (0, 1):
+            raise ArgumentError("arange up to a symbolic size starts at 0 with step 1")
+        return ops.OPS["iota"](shape=(stop,), axis=0, dtype=to or dtypes.DEFAULT_INT)
+    if step == 0:
+        raise ArgumentError("arange: the step is 0")
+    count = max(math.ceil((stop - start) / step), 0)
+    to = to or dtypes.result_type(start, stop, step)
+    if count and to.is_integer:
+        dtypes.scalar_array(int(start), to)
+        dtypes.scalar_array(int(start + (count - 1) * step), to)
+    if to.is_integer or start != int(start) or step != int(step):
+        return literal(np.asarray(start + step * np.arange(count)), to)
+    line = ops.OPS["iota"](shape=(count,), axis=0, dtype=to)
+    line = line if step == 1 else ops.OPS["mul"](line, ops.lit(step, to))
+    return line if start == 0 else ops.OPS["add"](line, ops.lit(start, to))
+
+
+def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
+    """``num`` evenly spaced numbers from ``start`` to ``stop``; float32 unless ``dtype`` says otherwise.
+
+    Example:
+        >>> dd.linspace(0.0, 1.0, 3)
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
+    to = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
+    if num < 0:
+        raise ShapeError(f"linspace: {num} numbers")
+    return literal(np.linspace(start, stop, num, endpoint), to)
+
+
+def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones on the k-th diagonal of an (n, m) array of zeros; float32 unless ``dtype`` says otherwise.
+
+    Example:
+        >>> dd.eye(2)
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
+    """
+    to = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
+    rows, columns = as_shape((n, n if m is None else m))
+    shape = (rows, columns)
+    i = ops.OPS["iota"](shape=shape, axis=0, dtype=dtypes.int32)
+    j = ops.OPS["iota"](shape=shape, axis=1, dtype=dtypes.int32)
+    return convert(ops.OPS["equal"](ops.OPS["add"](i, ops.lit(k, dtypes.int32)), j), to)
+
+
+def one_hot(x: Any, num_classes: int, dtype: Any = None) -> Any:
+    """A 1 at the position that each integer names, in a new last axis; out of range gives all zeros.
+
+    Example:
+        >>> dd.one_hot(dd.array([1]), 3)
+        array([[0., 1., 0.]], dtype=float32)
+    """
+    x = value(x)
+    if not dtype_of(x).is_integer:
+        raise ArgumentTypeError(f"one_hot takes integers, not {dtype_of(x)}")
+    to = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
+    line = ops.OPS["iota"](shape=(num_classes,), axis=0, dtype=dtypes.int64)
+    column = ops.OPS["reshape"](convert(x, dtypes.int64), shape=(*x.shape, 1))
+    return convert(ops.OPS["equal"](column, line), to)

@@ -1,0 +1,261 @@
+"""The operators and methods that every array has, traced or concrete: Python's spelling of the public functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dala_defn import functions as F
+from dala_defn.dtypes import DType
+from dala_defn.errors import ArgumentTypeError, ShapeError
+from dala_defn.functions.indexing import At, getitem
+from dala_defn.shapes import Dim, Shape, size
+
+
+class Operators:
+    """Arithmetic, comparison, indexing and the usual methods, by way of the public functions."""
+
+    __slots__ = ()
+    __array_priority__ = 1000
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes."""
+        raise AssertionError("a subclass has a shape")
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        raise AssertionError("a subclass has a dtype")
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements."""
+        return size(self.shape)
+
+    @property
+    def T(self) -> Any:
+        """The axes reversed."""
+        return F.transpose(self)
+
+    @property
+    def at(self) -> At:
+        """``x.at[index].set(v)``, ``x.at[index].add(v)``: a changed copy."""
+        return At(self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentTypeError("an array of rank 0 has no length")
+        n = self.shape[0]
+        if not isinstance(n, int):
+            raise ShapeError(f"the length {n} is not known while tracing", hint="x.shape[0] as a symbolic size")
+        return n
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __getitem__(self, index: Any) -> Any:
+        return getitem(self, index)
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        raise ArgumentTypeError("arrays do not change in place", hint="x = x.at[index].set(values)")
+
+    def __neg__(self) -> Any:
+        return F.negative(self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return F.absolute(self)
+
+    def __invert__(self) -> Any:
+        return F.bitwise_not(self)
+
+    def __add__(self, other: Any) -> Any:
+        return F.add(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return F.add(other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return F.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return F.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return F.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return F.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return F.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return F.divide(other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return F.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return F.floor_divide(other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return F.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return F.remainder(other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return F.divmod(self, other)
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return F.divmod(other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return F.power(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return F.power(other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return F.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return F.matmul(other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return F.bitwise_and(self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return F.bitwise_and(other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return F.bitwise_or(self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return F.bitwise_or(other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return F.bitwise_xor(self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return F.bitwise_xor(other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return F.left_shift(self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return F.left_shift(other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return F.right_shift(self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return F.right_shift(other, self)
+
+    def __eq__(self, other: Any) -> Any:
+        return F.equal(self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return F.not_equal(self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return F.less(self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return F.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return F.greater(self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return F.greater_equal(self, other)
+
+    def astype(self, dtype: Any) -> Any:
+        """Another dtype; see ``dd.astype``."""
+        return F.astype(self, dtype)
+
+    def reshape(self, *shape: Any) -> Any:
+        """Another shape; see ``dd.reshape``."""
+        return F.reshape(self, *shape)
+
+    def transpose(self, *axes: Any) -> Any:
+        """The axes in another order; see ``dd.transpose``."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return F.transpose(self, order)
+
+    def ravel(self) -> Any:
+        """All elements along one axis."""
+        return F.ravel(self)
+
+    flatten = ravel
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> Any:
+        """Axes of size 1 removed; see ``dd.squeeze``."""
+        return F.squeeze(self, axis)
+
+    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        """The sum; see ``dd.sum``."""
+        return F.sum(self, axis, dtype, keepdims)
+
+    def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        """The product; see ``dd.prod``."""
+        return F.prod(self, axis, dtype, keepdims)
+
+    def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        """The mean; see ``dd.mean``."""
+        return F.mean(self, axis, dtype, keepdims)
+
+    def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        """The variance; see ``dd.var``."""
+        return F.var(self, axis, ddof, keepdims)
+
+    def std(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        """The standard deviation; see ``dd.std``."""
+        return F.std(self, axis, ddof, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The largest; see ``dd.max``."""
+        return F.max(self, axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The smallest; see ``dd.min``."""
+        return F.min(self, axis, keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """Whether any is nonzero; see ``dd.any``."""
+        return F.any(self, axis, keepdims)
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """Whether all are nonzero; see ``dd.all``."""
+        return F.all(self, axis, keepdims)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        """The index of the largest; see ``dd.argmax``."""
+        return F.argmax(self, axis, keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        """The index of the smallest; see ``dd.argmin``."""
+        return F.argmin(self, axis, keepdims)
+
+    def cumsum(self, axis: int | None = None) -> Any:
+        """The running sum; see ``dd.cumsum``."""
+        return F.cumsum(self, axis)
+
+    def clip(self, min: Any = None, max: Any = None) -> Any:
+        """Limits each element; see ``dd.clip``."""
+        return F.clip(self, min, max)
+
+    def round(self, decimals: int = 0) -> Any:
+        """Rounds; see ``dd.round``."""
+        return F.round(self, decimals)

@@ -1,0 +1,252 @@
+"""Traces: values that record what is done to them.
+
+A ``Trace`` makes one closed graph. Arrays from outside it (eager arrays, NumPy arrays, values of an enclosing trace)
+become inputs of the graph, kept in ``captures``; nothing from outside is baked in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from dala_defn import dtypes, ops
+from dala_defn.array import Array
+from dala_defn.dtypes import DType
+from dala_defn.errors import DalaError, EscapedTracerError, Operand, TraceError
+from dala_defn.ir import Graph, Literal, Node, Type, Value
+from dala_defn.operators import Operators
+from dala_defn.ops.spec import OPS, OpSpec
+from dala_defn.shapes import Shape
+from dala_defn.sources import Mark, here
+
+
+class Tracer(Operators):
+    """A value inside a trace: it has a shape and a dtype, but no numbers yet."""
+
+    __slots__ = ("_trace", "_value")
+
+    def __init__(self, trace: Trace, value: Value) -> None:
+        self._trace = trace
+        self._value = value
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes; ints or symbolic dims."""
+        return self._value.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._value.type.dtype
+
+    def __repr__(self) -> str:
+        return f"<traced {self._value.type}>"
+
+    def _refuse(self, what: str, hint: str) -> TraceError:
+        return TraceError(
+            f"{what} needs the numbers of an array, and while tracing there are none",
+            operands=[describe(self, 0)],
+            hint=hint,
+        )
+
+    def __bool__(self) -> bool:
+        raise self._refuse("a truth value", "dd.where(condition, x, y) to choose between values")
+
+    def __int__(self) -> int:
+        raise self._refuse("int()", "x.astype(dd.int32) for a conversion, a static argument for a Python number")
+
+    def __float__(self) -> float:
+        raise self._refuse("float()", "x.astype(dd.float32) for a conversion, a static argument for a Python number")
+
+    def __index__(self) -> int:
+        raise self._refuse("use as an index or a size", "dd.take(x, i), or a static argument")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._refuse("conversion to a NumPy array", "the function of this name in dala_defn")
+
+    def item(self) -> Any:
+        """Refused while tracing."""
+        raise self._refuse("item()", "return the value from the function and read it there")
+
+    def tolist(self) -> Any:
+        """Refused while tracing."""
+        raise self._refuse("tolist()", "return the value from the function and read it there")
+
+
+class Trace:
+    """One graph being made."""
+
+    def __init__(self, name: str, parent: Trace | None = None) -> None:
+        self.name = name
+        self.parent = parent
+        self.inputs: list[Value] = []
+        self.captures: list[Any] = []
+        self.nodes: list[Node] = []
+        self.open = True
+        self._captured: dict[int, Tracer] = {}
+        self._literals: dict[Literal, Tracer] = {}
+
+    def argument(self, type: Type, name: str) -> Tracer:
+        """A new input."""
+        value = Value(type, name)
+        self.inputs.append(value)
+        return Tracer(self, value)
+
+    def record(self, spec: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Tracer, ...]:
+        """Adds a node; gives its outputs."""
+        if spec.name == "constant":
+            known = self._literals.get(attrs["value"])
+            if known is not None:
+                return (known,)
+        values = tuple([self.lift(a)._value for a in args])
+        try:
+            types = spec.infer(*[v.type for v in values], **attrs)
+        except DalaError as error:
+            raise explain(error, args) from None
+        node = Node(spec.name, values, attrs, types, here(layer_path()))
+        self.nodes.append(node)
+        outs = tuple([Tracer(self, v) for v in node.outputs])
+        if spec.name == "constant":
+            self._literals[attrs["value"]] = outs[0]
+        return outs
+
+    def lift(self, x: Any) -> Tracer:
+        """Any operand as a value of this trace.
+
+        Raises:
+            EscapedTracerError: for a value of a trace that has ended.
+            TraceError: for what is no array.
+        """
+        if type(x) is Tracer:
+            if x._trace is self:
+                return x
+            if not x._trace.open:
+                raise EscapedTracerError(
+                    "a traced value is used after its trace has ended",
+                    operands=[describe(x, 0)],
+                    rule=f"values of the trace of {x._trace.name} live until it returns",
+                    hint="return the value instead of storing it",
+                )
+        elif not isinstance(x, (Array, np.ndarray, np.generic)):
+            if dtypes.weak_kind(x) is not None:
+                dtype = dtypes.promote_weak(None, dtypes.weak_kind(x) or "")
+                return self.lift(
+                    self.record(OPS["constant"], (), {"value": Literal(dtypes.scalar_array(x, dtype), dtype)})[0]
+                )
+            raise TraceError(f"{type(x).__name__} is no array", code="E403")
+        known = self._captured.get(id(x))
+        if known is None:
+            type_ = Type(dtypes.as_dtype(x.dtype) if not isinstance(x, (Array, Tracer)) else x.dtype, tuple(x.shape))
+            known = self.argument(type_, "")
+            self.captures.append(x)
+            self._captured[id(x)] = known
+        return known
+
+    def finish(self, outputs: Sequence[Any]) -> Graph:
+        """The graph with these outputs: arguments first, then captures."""
+        values = [self.lift(x)._value for x in outputs]
+        captured = {t._value for t in self._captured.values()}
+        first = [v for v in self.inputs if v not in captured]
+        last = [self._captured[id(c)]._value for c in self.captures]
+        return Graph(self.name, first + last, self.nodes, values)
+
+
+class _Layers(threading.local):
+    path = ""
+
+
+_layers = _Layers()
+
+
+def layer_path() -> str:
+    """The names of the layers that are being called, joined by ``/``."""
+    return _layers.path
+
+
+@contextmanager
+def name_scope(name: str) -> Iterator[None]:
+    """Marks everything recorded inside with a layer's name."""
+    before = _layers.path
+    _layers.path = f"{before}/{name}" if before else name
+    try:
+        yield
+    finally:
+        _layers.path = before
+
+
+@contextmanager
+def tracing(trace: Trace) -> Iterator[Trace]:
+    """Makes ``trace`` the innermost one; whatever happens, it is left and closed."""
+    ops.push_trace(trace)
+    try:
+        yield trace
+    finally:
+        trace.open = False
+        ops.pop_trace(trace)
+
+
+def trace_function(
+    f: Callable[..., Sequence[Any]], types: Sequence[Type], name: str, names: Sequence[str] = ()
+) -> tuple[Graph, list[Any]]:
+    """The graph of ``f`` applied to values of these types, and what it captured.
+
+    ``f`` takes one traced value per type and returns a sequence of values. The graph's inputs are the arguments, then
+    the captures.
+    """
+    parent = ops.current_trace()
+    trace = Trace(name, parent if isinstance(parent, Trace) else None)
+    with tracing(trace):
+        args = [trace.argument(t, names[i] if i < len(names) else "") for i, t in enumerate(types)]
+        outputs = f(*args)
+        graph = trace.finish(outputs)
+    return graph, trace.captures
+
+
+def inline(graph: Graph, args: Sequence[Any]) -> list[Any]:
+    """Applies the nodes of a graph to values, through ``bind``; gives its outputs."""
+    env: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
+    trace = ops.current_trace()
+    for node in graph.nodes:
+        outs = ops.bind(OPS[node.op], tuple([env[v] for v in node.inputs]), node.attrs)
+        if isinstance(trace, Trace) and node.loc is not None and trace.nodes and node.op != "constant":
+            trace.nodes[-1].loc = node.loc
+        env.update(zip(node.outputs, outs, strict=True))
+    return [env[v] for v in graph.outputs]
+
+
+_POSITIONS = ("left", "right")
+
+
+def describe(x: Any, position: int, of: int = 1) -> Operand:
+    """An operand for an error message."""
+    name = _POSITIONS[position] if of == 2 else f"operand {position}" if of > 1 else "value"
+    if isinstance(x, Tracer):
+        value = x._value
+        if value.node is None:
+            origin = f"argument {value.name}" if value.name else "an array from outside the function"
+        else:
+            origin = f"{value.node.op}(…)"
+            if value.node.loc is not None:
+                origin += f" made at {value.node.loc.resolve().short()}"
+        return Operand(name, str(value.type), origin)
+    if dtypes.weak_kind(x) is not None:
+        return Operand(name, type(x).__name__, repr(x))
+    shape = getattr(x, "shape", None)
+    if shape is None:
+        return Operand(name, type(x).__name__)
+    dtype = dtypes.as_dtype(x.dtype)
+    return Operand(name, str(Type(dtype, tuple(shape))), "a concrete array")
+
+
+def explain(error: DalaError, args: Sequence[Any]) -> DalaError:
+    """Adds the operands to an error that has none."""
+    if not error.operands:
+        error.operands = tuple(describe(a, i, len(args)) for i, a in enumerate(args))
+    return error
+
+
+__all__ = ["Mark", "Trace", "Tracer", "describe", "explain", "inline", "name_scope", "trace_function", "tracing"]
