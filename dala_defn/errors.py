@@ -169,6 +169,12 @@ class FileFormatError(DalaError, ValueError):
     default_code = "E701"
 
 
+class FileError(DalaError, OSError):
+    """A file that cannot be read or written."""
+
+    default_code = "E702"
+
+
 class EngineError(DalaError, RuntimeError):
     """The runtime could not do what was asked."""
 
