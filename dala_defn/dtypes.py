@@ -212,7 +212,7 @@ def result_type(*operands: Any) -> DType:
     strong: DType | None = None
     weak = []
     for operand in operands:
-        kind = weak_kind(operand)
+        kind = weak_kind(operand) or getattr(operand, "weak", None)
         if kind is not None:
             weak.append(kind)
             continue
