@@ -21,7 +21,7 @@ from dala_defn.ir import Graph, Literal, Node, Type, Value
 from dala_defn.operators import Operators
 from dala_defn.ops.spec import OPS, OpSpec
 from dala_defn.shapes import Shape
-from dala_defn.sources import Mark, here
+from dala_defn.sources import Mark, Place, here
 
 
 class Tracer(Operators):
@@ -97,6 +97,10 @@ class Trace:
         self.inputs.append(value)
         return Tracer(self, value, weak)
 
+    def place(self) -> Place | None:
+        """The source place of what is being recorded."""
+        return here(layer_path())
+
     def record(self, spec: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Tracer, ...]:
         """Adds a node; gives its outputs."""
         if spec.name == "constant":
@@ -108,7 +112,7 @@ class Trace:
             types = spec.infer(*[v.type for v in values], **attrs)
         except DalaError as error:
             raise explain(error, args) from None
-        node = Node(spec.name, values, attrs, types, here(layer_path()))
+        node = Node(spec.name, values, attrs, types, self.place())
         self.nodes.append(node)
         outs = tuple([Tracer(self, v) for v in node.outputs])
         if spec.name == "constant":

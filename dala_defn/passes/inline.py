@@ -1,0 +1,60 @@
+"""Calls are replaced by the nodes of the functions that they call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dala_defn.ir import Graph, Node, Value
+from dala_defn.passes.pipeline import Pass, register
+from dala_defn.passes.rebuild import with_inputs
+
+
+@register
+@dataclass(frozen=True)
+class Inline(Pass):
+    """Replaces every ``call``, nested ones too, by its function's nodes, which keep their own source places."""
+
+    name: ClassVar[str] = "inline"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph without calls."""
+        if not any(n.op == "call" for n in graph.nodes):
+            return graph
+        nodes: list[Node] = []
+        frames = [_Frame(graph, {}, None)]
+        while frames:
+            frame = frames[-1]
+            for node in frame.todo:
+                inputs = tuple([frame.env.get(v, v) for v in node.inputs])
+                if node.op == "call":
+                    function = node.attrs["function"]
+                    frames.append(_Frame(function, dict(zip(function.inputs, inputs, strict=True)), node))
+                    break
+                if len(frames) > 1 or inputs != node.inputs:  # a function may be called twice: its nodes are copied
+                    copy = with_inputs(node, inputs)
+                    frame.env.update(zip(node.outputs, copy.outputs, strict=True))
+                    node = copy
+                nodes.append(node)
+            else:
+                frames.pop()
+                outputs = [frame.env.get(v, v) for v in frame.graph.outputs]
+                if frame.call is not None:
+                    frames[-1].env.update(zip(frame.call.outputs, outputs, strict=True))
+        return Graph(graph.name, graph.inputs, nodes, outputs)
+
+
+class _Frame:
+    """A function being copied: what is left of it, and what its values have become."""
+
+    def __init__(self, graph: Graph, env: dict[Value, Value], call: Node | None) -> None:
+        self.graph = graph
+        self.todo: Iterator[Node] = iter(graph.nodes)
+        self.env = env
+        self.call = call
+
+
+def inline_calls(graph: Graph) -> Graph:
+    """The graph without calls."""
+    return Inline().run(graph)

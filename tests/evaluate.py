@@ -1,0 +1,48 @@
+"""A small evaluator for tests: node by node through the references of the op table, on NumPy arrays.
+
+Keys are uint32 with a last dimension of 2, outside as inside constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dala_defn.ir import Graph
+from dala_defn.ops import OPS
+from dala_defn.ops.random import KEY_RECORD, pack_keys, unpack_keys
+from dala_defn.passes import inline_calls
+
+
+def evaluate(graph: Graph, *args: Any) -> list[np.ndarray[Any, Any]]:
+    """The outputs; every value is checked against its type (symbolic sizes are not looked at)."""
+    graph = inline_calls(graph)
+    assert len(args) == len(graph.inputs)
+    env: dict[Any, Any] = {}
+    for v, a in zip(graph.inputs, args, strict=True):
+        env[v] = _checked(pack_keys(a) if v.type.dtype.kind == "k" else np.asarray(a), v)
+    for node in graph.nodes:
+        out = OPS[node.op].reference(*[env[v] for v in node.inputs], **node.attrs)
+        if node.op == "constant" and node.outputs[0].type.dtype.kind == "k":
+            out = pack_keys(out)
+        for v, a in zip(node.outputs, out if isinstance(out, tuple) else (out,), strict=True):
+            env[v] = _checked(np.asarray(a), v)
+    return [unpack_keys(env[v]) if v.type.dtype.kind == "k" else env[v] for v in graph.outputs]
+
+
+def _checked(a: np.ndarray[Any, Any], v: Any) -> np.ndarray[Any, Any]:
+    t = v.type
+    made = v.node.op if v.node else "input"
+    assert a.dtype == (KEY_RECORD if t.dtype.kind == "k" else t.dtype.dtype), f"{made}: {a.dtype} for {t}"
+    fits = len(a.shape) == len(t.shape) and all(
+        not isinstance(d, int) or n == d for n, d in zip(a.shape, t.shape, strict=True)
+    )
+    assert fits, f"{made}: {a.shape} for {t}"
+    return a
+
+
+def numpy_of(case_args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    """Operands of a case as arrays."""
+    return [np.asarray(a) for a in case_args]
