@@ -1,1 +1,8 @@
 //! Decodes, verifies, plans and executes Dala graphs on Burn.
+
+pub mod attrs;
+pub mod dim;
+pub mod dtype;
+pub mod error;
+pub mod op;
+pub mod value;
