@@ -1,8 +1,15 @@
 //! Decodes, verifies, plans and executes Dala graphs on Burn.
 
 pub mod attrs;
+pub mod backend;
 pub mod dim;
 pub mod dtype;
 pub mod error;
+pub mod exec;
+pub mod file;
+pub mod host;
+pub mod infer;
 pub mod op;
+pub mod program;
 pub mod value;
+pub mod verify;
