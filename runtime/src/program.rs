@@ -1,6 +1,7 @@
 //! The program as data, and its strict reading from JSON.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::{Map, Value, json};
 
@@ -448,4 +449,11 @@ fn locations(value: Value) -> Result<Locations> {
         functions,
         table,
     })
+}
+
+impl fmt::Display for SymTy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.shape.iter().map(Dim::to_string).collect();
+        write!(f, "{}[{}]", self.dtype.name(), dims.join(", "))
+    }
 }

@@ -36,13 +36,10 @@ impl ExecBackend for Flex {
             strides.push(4);
             item = 4;
         }
-        let mut dense = Vec::with_capacity(ty.bytes());
-        if ty.elements() > 0 {
-            // SAFETY: the caller promises that every described element is readable.
-            unsafe { gather(ptr, &shape, &strides, item, &mut dense) };
-        }
+        // SAFETY: passed on to the caller.
+        let bytes = unsafe { crate::host::copy::gather_bytes(ptr, &shape, &strides, item) };
         drop(owner);
-        Self::upload(Bytes::from_bytes_vec(dense), ty, device)
+        Self::upload(bytes, ty, device)
     }
 
     fn view(val: &Val<Self>) -> Option<HostView<'_>> {
@@ -83,24 +80,5 @@ fn wrap(t: FlexTensor, dtype: DType) -> Val<Flex> {
         Val::Bool(t)
     } else {
         Val::Int(t)
-    }
-}
-
-unsafe fn gather(
-    ptr: *const u8,
-    shape: &[usize],
-    strides: &[isize],
-    item: usize,
-    out: &mut Vec<u8>,
-) {
-    match (shape, strides) {
-        ([d, shape @ ..], [s, strides @ ..]) => {
-            for i in 0..*d {
-                // SAFETY: `i` is in range of the axis, so the element is one of those promised.
-                unsafe { gather(ptr.offset(s * i as isize), shape, strides, item, out) };
-            }
-        }
-        // SAFETY: as above.
-        _ => out.extend_from_slice(unsafe { std::slice::from_raw_parts(ptr, item) }),
     }
 }

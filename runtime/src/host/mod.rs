@@ -1,5 +1,7 @@
 //! Values in host memory.
 
+pub mod copy;
+
 use crate::dtype::DType;
 
 /// A read-only look at a value in host memory. The shape is that of the storage: a key has a last dim of 2.
