@@ -177,8 +177,14 @@ pub trait Loaded: Send + Sync {
     fn info(&self) -> &str;
     /// The index of an entry.
     fn entry(&self, name: &str) -> Option<usize>;
-    /// Runs an entry on its arguments without those of role `state`.
-    fn run(&self, entry: usize, args: &[Arg<'_>]) -> Result<Vec<Box<dyn Tensor>>>;
+    /// Runs an entry on its arguments without those of role `state`; where the caller has room for `wanted` results
+    /// and there are not as many, nothing runs.
+    fn run(
+        &self,
+        entry: usize,
+        args: &[Arg<'_>],
+        wanted: Option<usize>,
+    ) -> Result<Vec<Box<dyn Tensor>>>;
     /// The value of a state.
     fn get_state(&self, path: &str) -> Result<Box<dyn Tensor>>;
     /// Replaces a state by a value of the same type.

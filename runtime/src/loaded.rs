@@ -44,6 +44,7 @@ struct EntryPlans<B: ExecBackend> {
     args: Vec<Port>,
     results: Vec<Port>,
     callers: usize,
+    returned: usize,
     writes: bool,
     plans: RwLock<Vec<Arc<Plan<B>>>>,
     clock: AtomicU64,
@@ -91,6 +92,7 @@ impl<B: ExecBackend> LoadedProgram<B> {
                 let results: Vec<Port> = e.results.iter().map(|r| port(&r.role)).collect();
                 EntryPlans {
                     callers: args.iter().filter(|p| matches!(p, Port::Caller)).count(),
+                    returned: results.iter().filter(|p| matches!(p, Port::Caller)).count(),
                     writes: results.iter().any(|p| matches!(p, Port::State(_))),
                     args,
                     results,
@@ -277,7 +279,12 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
         self.program.entries.iter().position(|e| e.name == name)
     }
 
-    fn run(&self, entry: usize, args: &[Arg<'_>]) -> Result<Vec<Box<dyn Tensor>>> {
+    fn run(
+        &self,
+        entry: usize,
+        args: &[Arg<'_>],
+        wanted: Option<usize>,
+    ) -> Result<Vec<Box<dyn Tensor>>> {
         let Some(own) = self.entries.get(entry) else {
             return Err(Error::argument(format!("there is no entry {entry}")));
         };
@@ -290,6 +297,15 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
                 args.len()
             ))
             .with_code("argument-count"));
+        }
+        if wanted.is_some_and(|n| n != own.returned) {
+            return Err(Error::argument(format!(
+                "entry {:?} gives {} results, not {}",
+                spec.name,
+                own.returned,
+                wanted.unwrap_or_default()
+            ))
+            .with_code("result-count"));
         }
         let plan = self.plan(spec, own, args)?;
         let _writer = own.writes.then(|| lock(&self.writer));
