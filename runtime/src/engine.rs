@@ -111,6 +111,19 @@ impl<'a> HostArray<'a> {
             && shape.iter().zip(&ty.shape).all(|(a, b)| *a as usize == *b)
     }
 
+    /// True when the elements lie in row-major order without gaps.
+    pub(crate) fn is_dense(&self) -> bool {
+        let Some(strides) = self.strides else {
+            return true;
+        };
+        let mut next = self.dtype.part_size() as i64;
+        self.shape.iter().zip(strides).rev().all(|(d, s)| {
+            let fits = *d == 1 || *s == next;
+            next = next.saturating_mul(*d);
+            fits
+        })
+    }
+
     pub(crate) fn data(&self) -> *const u8 {
         self.data
     }

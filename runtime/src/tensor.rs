@@ -92,10 +92,16 @@ pub fn from_array<B: ExecBackend>(
     if ty.elements() == 0 {
         return B::upload(Bytes::from_bytes_vec(Vec::new()), ty, device);
     }
+    let borrows = ty.bytes() >= COPY_BELOW && ty.dtype != DType::Bool;
+    let lend = borrowed.filter(|_| borrows);
+    if lend.is_none() && ty.dtype != DType::Bool && array.is_dense() {
+        // SAFETY: whoever made the array vouched for its memory.
+        let bytes = unsafe { copy_dense(array.data(), ty.bytes(), ty.dtype.part_size()) };
+        return B::upload(bytes, ty, device);
+    }
     let (shape, strides) = (ty.storage_shape(), array.byte_strides());
     let item = ty.dtype.part_size();
-    let may_borrow = ty.bytes() >= COPY_BELOW && ty.dtype != DType::Bool;
-    if let (true, Some(borrowed)) = (may_borrow, borrowed) {
+    if let Some(borrowed) = lend {
         borrowed.push(extent(array.data() as usize, &shape, &strides, item));
         // SAFETY: whoever made the array vouched for its memory until the end of the call, and a run copies results
         // that lie in it before it returns.
@@ -110,6 +116,31 @@ pub fn from_array<B: ExecBackend>(
         bytes
     };
     B::upload(bytes, ty, device)
+}
+
+/// A copy of `bytes` bytes, aligned for elements of `item` bytes.
+///
+/// # Safety
+/// The bytes are readable, and a whole number of elements.
+unsafe fn copy_dense(ptr: *const u8, bytes: usize, item: usize) -> Bytes {
+    macro_rules! copied {
+        ($t:ty) => {{
+            let n = bytes / size_of::<$t>();
+            let mut out: Vec<$t> = Vec::with_capacity(n);
+            // SAFETY: there is room for `n` elements, all of which are written; any bytes make a value.
+            unsafe {
+                std::ptr::copy_nonoverlapping(ptr, out.as_mut_ptr().cast::<u8>(), bytes);
+                out.set_len(n);
+            }
+            Bytes::from_elems(out)
+        }};
+    }
+    match item {
+        1 => copied!(u8),
+        2 => copied!(u16),
+        4 => copied!(u32),
+        _ => copied!(u64),
+    }
 }
 
 /// The value of an argument.

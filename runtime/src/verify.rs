@@ -12,7 +12,9 @@ use crate::program::{Entry, Function, Node, Program, Role, SymTy};
 use crate::value::Ty;
 
 /// The most nodes of an entry once every call is written out.
-pub const MAX_NODES: usize = 1 << 20;
+pub const MAX_NODES: usize = 1 << 18;
+/// The deepest nesting of calls.
+pub const MAX_CALL_DEPTH: usize = 200;
 /// The most operands of one node.
 pub const MAX_OPERANDS: usize = 1 << 12;
 
@@ -21,7 +23,7 @@ pub type StateTypes = BTreeMap<String, Ty>;
 
 /// Checks a program against its container; gives the types of its state.
 pub fn verify(program: &Program, container: &Container) -> Result<StateTypes> {
-    let mut sizes: Vec<usize> = Vec::with_capacity(program.functions.len());
+    let mut sizes: Vec<Size> = Vec::with_capacity(program.functions.len());
     for (index, function) in program.functions.iter().enumerate() {
         let size = verify_function(program, container, &sizes, index, function)?;
         sizes.push(size);
@@ -41,6 +43,15 @@ pub fn verify(program: &Program, container: &Container) -> Result<StateTypes> {
     Ok(state)
 }
 
+/// A function, its calls written out.
+#[derive(Clone, Copy)]
+struct Size {
+    nodes: usize,
+    depth: usize,
+}
+
+const ONE: Size = Size { nodes: 1, depth: 0 };
+
 fn bad(message: impl Into<String>) -> Error {
     Error::invalid_program(message)
 }
@@ -48,29 +59,33 @@ fn bad(message: impl Into<String>) -> Error {
 fn verify_function(
     program: &Program,
     container: &Container,
-    sizes: &[usize],
+    sizes: &[Size],
     index: usize,
     function: &Function,
-) -> Result<usize> {
+) -> Result<Size> {
     let place = || format!("function {index} ({:?})", clip(&function.name));
     for ty in &function.inputs {
         verify_type(program, ty).map_err(|e| e.inside(place()))?;
     }
     let mut values = function.inputs.len();
-    let mut flat = 0usize;
+    let mut flat = Size { nodes: 0, depth: 0 };
     for (n, node) in function.nodes.iter().enumerate() {
         let size = verify_node(program, container, sizes, node, values).map_err(|e| {
             e.at_op(node.op.info().name)
                 .at_node(n, program.locations.get(node.loc))
                 .inside(format!("{}, node {n}", place()))
         })?;
-        flat = flat.saturating_add(size);
+        flat.nodes = flat.nodes.saturating_add(size.nodes);
+        flat.depth = flat.depth.max(size.depth);
         values += node.outs.len();
     }
-    if flat > MAX_NODES {
+    if flat.nodes > MAX_NODES || flat.depth > MAX_CALL_DEPTH {
         return Err(bad(format!(
-            "{} stands for {flat} nodes once its calls are written out; {MAX_NODES} are allowed",
-            place()
+            "{} stands for {} nodes and calls {} deep once its calls are written out; {MAX_NODES} and \
+             {MAX_CALL_DEPTH} are allowed",
+            place(),
+            flat.nodes,
+            flat.depth
         ))
         .with_code("program-too-large"));
     }
@@ -83,10 +98,10 @@ fn verify_function(
 fn verify_node(
     program: &Program,
     container: &Container,
-    sizes: &[usize],
+    sizes: &[Size],
     node: &Node,
     values: usize,
-) -> Result<usize> {
+) -> Result<Size> {
     if node.inputs.len() > MAX_OPERANDS {
         return Err(bad(format!("{} operands", node.inputs.len())));
     }
@@ -119,7 +134,10 @@ fn verify_node(
             if callee.inputs.len() != node.inputs.len() || callee.outputs.len() != node.outs.len() {
                 return Err(bad("operands and results do not fit the called function"));
             }
-            Ok(size.saturating_add(1))
+            Ok(Size {
+                nodes: size.nodes.saturating_add(1),
+                depth: size.depth + 1,
+            })
         }
         Op::Constant { value } => {
             if !node.inputs.is_empty() || node.outs.len() != 1 {
@@ -130,10 +148,10 @@ fn verify_node(
             {
                 return Err(bad(format!("there is no tensor {:?}", clip(name))));
             }
-            Ok(1)
+            Ok(ONE)
         }
         _ if node.outs.len() != 1 => Err(bad("this op has one result")),
-        _ => Ok(1),
+        _ => Ok(ONE),
     }
 }
 
