@@ -9,7 +9,7 @@ use crate::error::Result;
 /// The running sum of dense `x`.
 pub fn cumsum(x: &HostView<'_>, axis: usize, reverse: bool) -> Result<Bytes> {
     Ok(with_num!("cumsum", x.dtype, T => scan(
-        x, axis, reverse, |x: T| x.wide(), |a, b| a.add(b), |a| T::from_wide(a),
+        x, axis, reverse, |x: T| x.wide(), |a, b| a.add(b), T::from_wide,
     )))
 }
 

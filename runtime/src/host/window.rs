@@ -49,7 +49,7 @@ fn elements<'a, T>(x: &HostView<'a>) -> &'a [T] {
 /// The sum of each window of dense `x`.
 pub fn sum(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     Ok(with_num!("window_sum", x.dtype, T => separable(
-        elements::<T>(x), w, <T as Num>::Acc::ZERO, |x| x.acc(), |a, b| a.add(b), |a| T::from_acc(a),
+        elements::<T>(x), w, <T as Num>::Acc::ZERO, |x| x.acc(), |a, b| a.add(b), T::from_acc,
     )))
 }
 
