@@ -112,6 +112,21 @@ fn along<T: Elem, A: Elem>(
     if out.is_empty() {
         return out;
     }
+    if inner == 1 {
+        let ranges: Vec<(usize, usize)> = (0..places).map(|o| w.range(axis, o)).collect();
+        let rows = rows_per_task(places * w.window[axis], GRAIN);
+        out.par_chunks_mut(places * rows)
+            .enumerate()
+            .for_each(|(task, out)| {
+                for (k, out) in out.chunks_mut(places).enumerate() {
+                    let x = &x[(task * rows + k) * n..][..n];
+                    for (a, &(first, end)) in out.iter_mut().zip(&ranges) {
+                        *a = x[first..end].iter().fold(start, |a, &x| join(a, load(x)));
+                    }
+                }
+            });
+        return out;
+    }
     let rows = rows_per_task(inner * w.window[axis], GRAIN);
     out.par_chunks_mut(inner * rows)
         .enumerate()
