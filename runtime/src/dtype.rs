@@ -103,6 +103,14 @@ impl DType {
         }
     }
 
+    /// Bytes of one stored element: half of a key.
+    pub const fn part_size(self) -> usize {
+        match self {
+            DType::Key => 4,
+            other => other.itemsize(),
+        }
+    }
+
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
     }
