@@ -2,8 +2,9 @@
 
 use burn_backend::tensor::Device;
 use burn_flex::{Flex, FlexTensor, Layout};
-use burn_std::sync::Arc;
-use burn_std::{AllocationProperty, BoolStore, Bytes, Shape, Writer};
+use burn_std::{AllocationProperty, BoolStore, Bytes, Shape};
+
+use half::{bf16, f16};
 
 use super::{BORROW_MIN_BYTES, ExecBackend, Owner, item, storage_strides, wrap};
 use crate::dtype::DType;
@@ -71,8 +72,7 @@ impl ExecBackend for Flex {
             len: span,
             _owner: owner,
         };
-        let bytes =
-            Bytes::from_shared(bytes::Bytes::from_owner(memory), AllocationProperty::Native);
+        let bytes = Bytes::from_shared(bytes::Bytes::from_owner(memory), AllocationProperty::Other);
         let layout = Layout::new(
             Shape::from(shape),
             strides.iter().map(|s| s / itemsize).collect(),
@@ -103,14 +103,31 @@ impl ExecBackend for Flex {
         if !t.is_unique() || !is_dense(t.layout().shape(), t.layout().strides()) {
             return None;
         }
-        let offset = t.layout().start_offset() * t.dtype().size();
-        let (layout, dtype) = (t.layout().clone(), t.dtype());
-        let mut data = take_data(t);
-        let ptr = Arc::get_mut(&mut data)
-            .and_then(|bytes| bytes.write(Writer::new().no_copy()).ok())
-            .map(|bytes| bytes.as_mut_ptr().wrapping_add(offset));
-        *t = FlexTensor::from_arc(data, layout, dtype);
-        ptr
+        // Writing to memory that is not its own makes a buffer copy itself: a fresh result is cheaper.
+        if t.data_arc().property() != AllocationProperty::Native {
+            return None;
+        }
+        let start = t.layout().start_offset();
+        macro_rules! storage {
+            ($T:ty) => {
+                t.storage_mut::<$T>()[start..].as_mut_ptr().cast()
+            };
+        }
+        Some(match from_burn(t.dtype())? {
+            DType::Bool | DType::U8 => storage!(u8),
+            DType::I8 => storage!(i8),
+            DType::I16 => storage!(i16),
+            DType::I32 => storage!(i32),
+            DType::I64 => storage!(i64),
+            DType::U16 => storage!(u16),
+            DType::U32 => storage!(u32),
+            DType::U64 => storage!(u64),
+            DType::F16 => storage!(f16),
+            DType::BF16 => storage!(bf16),
+            DType::F32 => storage!(f32),
+            DType::F64 => storage!(f64),
+            DType::C64 | DType::C128 | DType::Key | DType::Token => return None,
+        })
     }
 
     fn dense(val: Val<Self>) -> Val<Self> {
@@ -168,23 +185,6 @@ impl AsRef<[u8]> for Borrowed {
         // SAFETY: whoever called `borrow` vouches for the memory for as long as the owner lives.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
-}
-
-/// Takes the buffer out of a tensor, leaving an empty one.
-fn take_data(t: &mut FlexTensor) -> Arc<Bytes> {
-    // `FlexTensor` gives its buffer only as a second handle: drop the first one to be the only holder.
-    let data = t.data_arc();
-    let layout = Layout::new(Shape::from(Vec::<usize>::new()), Vec::new(), 0);
-    *t = FlexTensor::from_arc(nothing(), layout, t.dtype());
-    data
-}
-
-/// A buffer that many tensors share for a moment.
-fn nothing() -> Arc<Bytes> {
-    thread_local! {
-        static NOTHING: Arc<Bytes> = Arc::new(Bytes::from_bytes_vec(Vec::new()));
-    }
-    NOTHING.with(Arc::clone)
 }
 
 /// The lowest and highest byte offset of an element.

@@ -10,6 +10,7 @@ use super::{Call, movement};
 use crate::backend::{ExecBackend, no_host};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::host::Out;
 use crate::host::im2col::{Patches, im2col};
 use crate::value::{Ty, Val};
 
@@ -96,21 +97,22 @@ impl<B: ExecBackend> Call<'_, B> {
             return self.zeros();
         }
         let (ct, w) = (self.widened(ct)?, self.widened(w)?);
-        // The gradient of the padded input, without its padding.
+        // Burn pads alike on both sides; otherwise this is the gradient of the padded input, without its padding.
         let rank = g.strides.len();
+        let even = g.low == g.high;
         let mut shape = self.out.shape.clone();
-        for k in 0..rank {
-            shape[2 + k] += g.low[k] + g.high[k];
+        if !even {
+            for k in 0..rank {
+                shape[2 + k] += g.low[k] + g.high[k];
+            }
         }
         let dtype = wide(self.out.dtype).to_burn();
         let one = B::float_zeros(Shape::from(vec![1; rank + 2]), self.device, dtype.into());
         let like = B::float_expand(one, Shape::from(shape));
-        let grad = match rank {
-            1 => B::conv1d_x_backward(like, w, ct, g.unpadded()),
-            2 => B::conv2d_x_backward(like, w, ct, g.unpadded()),
-            3 => B::conv3d_x_backward(like, w, ct, g.unpadded()),
-            rank => return Err(bad_rank(rank)),
-        };
+        let grad = x_backward::<B>(like, w, ct, &g, even)?;
+        if even {
+            return self.narrowed(grad);
+        }
         let mut slices = vec![
             Slice {
                 start: 0,
@@ -163,7 +165,7 @@ impl<B: ExecBackend> Call<'_, B> {
         g: &Geometry,
     ) -> Result<FloatTensor<B>> {
         /// Elements of the patch matrix made at a time.
-        const PATCH_ELEMENTS: usize = 1 << 22;
+        const PATCH_ELEMENTS: usize = 1 << 20;
         let dtype = wide(self.out.dtype);
         let (xs, cts, ws) = (&self.types[0].shape, &self.types[1].shape, &self.out.shape);
         let patches = g.patches(&xs[2..], &ws[2..], &cts[2..]);
@@ -183,15 +185,36 @@ impl<B: ExecBackend> Call<'_, B> {
         let mut groups = Vec::with_capacity(g.groups);
         for group in 0..g.groups {
             let mut sum: Option<FloatTensor<B>> = None;
+            let mut buffer: Option<Val<B>> = None;
             for first in (0..xs[0]).step_by(at_once) {
                 let images = at_once.min(xs[0] - first);
                 let own = group * channels..(group + 1) * channels;
-                let columns = im2col(&view, first..first + images, own, &patches);
-                let ty = Ty {
-                    dtype,
-                    shape: vec![rows, images * places],
+                let room = match &mut buffer {
+                    Some(buffer) if images == at_once => B::dense_mut(buffer),
+                    _ => None,
                 };
-                let columns = B::upload(columns, &ty, self.device)?;
+                // The memory of the last images is free again, unless this is the smaller rest.
+                let columns = match (room, buffer.take()) {
+                    (Some(room), Some(old)) => {
+                        // SAFETY: made for as many images, and ours alone.
+                        unsafe { im2col(&view, first..first + images, own, &patches, room) };
+                        old
+                    }
+                    _ => {
+                        let ty = Ty {
+                            dtype,
+                            shape: vec![rows, images * places],
+                        };
+                        let mut out = Out::new(ty.elements(), dtype.itemsize());
+                        // SAFETY: `out` has that many elements, all of which are written.
+                        let columns = unsafe {
+                            im2col(&view, first..first + images, own, &patches, out.ptr());
+                            out.finish()
+                        };
+                        B::upload(columns, &ty, self.device)?
+                    }
+                };
+                buffer = Some(columns.clone());
                 let cts = movement::slice::<B>(
                     ct.clone(),
                     &[
@@ -241,6 +264,25 @@ impl<B: ExecBackend> Call<'_, B> {
         let dtype: DType = self.out.dtype;
         convert::<B>(Val::Float(x), wide(dtype), dtype, self.device)
     }
+}
+
+/// Burn's gradient for the input, which looks at the sizes of `like` only.
+fn x_backward<B: ExecBackend>(
+    like: FloatTensor<B>,
+    w: FloatTensor<B>,
+    ct: FloatTensor<B>,
+    g: &Geometry,
+    padded: bool,
+) -> Result<FloatTensor<B>> {
+    Ok(match g.strides.len() {
+        1 if padded => B::conv1d_x_backward(like, w, ct, g.options()),
+        2 if padded => B::conv2d_x_backward(like, w, ct, g.options()),
+        3 if padded => B::conv3d_x_backward(like, w, ct, g.options()),
+        1 => B::conv1d_x_backward(like, w, ct, g.unpadded()),
+        2 => B::conv2d_x_backward(like, w, ct, g.unpadded()),
+        3 => B::conv3d_x_backward(like, w, ct, g.unpadded()),
+        rank => return Err(bad_rank(rank)),
+    })
 }
 
 fn bad_rank(rank: usize) -> Error {

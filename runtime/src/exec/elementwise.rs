@@ -13,17 +13,18 @@ use crate::host::unary::Unary;
 use crate::host::{HostView, Out, binary, cast, select, unary};
 use crate::value::{Ty, Val};
 
+/// Burn's primitive for floats, for backends without host memory.
+pub(super) type Float1<B> = fn(FloatTensor<B>) -> FloatTensor<B>;
+/// The same with two operands.
+pub(super) type Float2<B> = fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>;
+
 impl<B: ExecBackend> Call<'_, B> {
     pub(super) fn identity(mut self) -> Result<Val<B>> {
         let [x] = self.take()?;
         Ok(x)
     }
 
-    pub(super) fn unary(
-        mut self,
-        op: Unary,
-        burn: Option<fn(FloatTensor<B>) -> FloatTensor<B>>,
-    ) -> Result<Val<B>> {
+    pub(super) fn unary(mut self, op: Unary, burn: Option<Float1<B>>) -> Result<Val<B>> {
         let [x] = self.take()?;
         if !B::HOST {
             return match (x, burn) {
@@ -51,11 +52,7 @@ impl<B: ExecBackend> Call<'_, B> {
         self.map(cast::kernel(from, to)?, [x])
     }
 
-    pub(super) fn binary(
-        mut self,
-        op: Binary,
-        burn: Option<fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>>,
-    ) -> Result<Val<B>> {
+    pub(super) fn binary(mut self, op: Binary, burn: Option<Float2<B>>) -> Result<Val<B>> {
         let [x, y] = self.take()?;
         if !B::HOST {
             let shape = || Shape::from(self.out.shape.clone());

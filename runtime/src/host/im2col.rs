@@ -1,8 +1,6 @@
 //! The patches that a convolution sees, as the rows of a matrix.
 
-use burn_std::Bytes;
-
-use super::{GRAIN, HostView, Out, parallel, rows_per_task};
+use super::{GRAIN, HostView, Shared, parallel, rows_per_task};
 
 /// A convolution with up to three spatial axes, padded to three at the left.
 #[derive(Clone, Copy, Debug)]
@@ -16,13 +14,17 @@ pub struct Patches {
 }
 
 /// Of dense `x[images, channels, *input]`, the images and channels of the ranges: row `(channel, kernel place)`, column
-/// `(image, output place)`.
-pub fn im2col(
+/// `(image, output place)`. The matrix is written to `out`.
+///
+/// # Safety
+/// `out` has room for the matrix in the dtype of `x`, and nobody else uses it.
+pub unsafe fn im2col(
     x: &HostView<'_>,
     images: std::ops::Range<usize>,
     channels: std::ops::Range<usize>,
     p: &Patches,
-) -> Bytes {
+    out: *mut u8,
+) {
     let all_channels = x.shape[1];
     let taps: usize = p.kernel.iter().product();
     let places: usize = p.output.iter().product();
@@ -30,9 +32,8 @@ pub fn im2col(
     let columns = images.len() * places;
     let rows = channels.len() * taps;
     let itemsize = x.dtype.itemsize();
-    let mut out = Out::zeros(rows * columns, itemsize);
-    let to = out.shared();
-    let src = super::Shared(x.ptr.cast_mut());
+    let to = Shared(out);
+    let src = Shared(x.ptr.cast_mut());
     with_bits!(itemsize, T => parallel(rows, rows_per_task(columns, GRAIN), &|range| {
         for row in range {
             let (channel, tap) = (channels.start + row / taps, row % taps);
@@ -47,33 +48,31 @@ pub fn im2col(
                 let from = (image * all_channels + channel) * plane;
                 let into = row * columns + i * places;
                 for d in 0..p.output[0] {
-                    let Some(z) = place(p, 0, d, tap[0]) else { continue };
+                    let z = place(p, 0, d, tap[0]);
                     for h in 0..p.output[1] {
-                        let Some(y) = place(p, 1, h, tap[1]) else { continue };
-                        if first >= last {
+                        let into = into + (d * p.output[1] + h) * p.output[2];
+                        // SAFETY: every row belongs to one task.
+                        let row = unsafe {
+                            std::slice::from_raw_parts_mut(to.at::<T>(into), p.output[2])
+                        };
+                        let (Some(z), Some(y), true) = (z, place(p, 1, h, tap[1]), first < last)
+                        else {
+                            row.fill(0 as T);
                             continue;
-                        }
+                        };
+                        row[..first].fill(0 as T);
+                        row[last..].fill(0 as T);
                         let line = from + (z * p.input[1] + y) * p.input[2];
                         let start = first * p.strides[2] + tap[2] * p.dilation[2] - p.low[2];
-                        let into = into + (d * p.output[1] + h) * p.output[2] + first;
-                        // SAFETY: within the input by `place` and `inside`; every row belongs to one task.
-                        unsafe {
-                            let (from, into) = (src.at::<T>(line + start), to.at::<T>(into));
-                            if p.strides[2] == 1 {
-                                std::ptr::copy_nonoverlapping(from, into, last - first);
-                            } else {
-                                for k in 0..last - first {
-                                    *into.add(k) = *from.add(k * p.strides[2]);
-                                }
-                            }
+                        for (k, value) in row[first..last].iter_mut().enumerate() {
+                            // SAFETY: within the input by `place` and `inside`.
+                            *value = unsafe { *src.at::<T>(line + start + k * p.strides[2]) };
                         }
                     }
                 }
             }
         }
     }));
-    // SAFETY: made of zeros.
-    unsafe { out.finish() }
 }
 
 /// The input place of an output place and a tap; none in the padding.

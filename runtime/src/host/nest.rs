@@ -60,19 +60,21 @@ impl<const N: usize> Nest<N> {
             let last = nest.rank.wrapping_sub(1);
             if nest.rank > 0 && (0..N).all(|k| nest.strides[k][last] == here[k] * dim as isize) {
                 nest.dims[last] *= dim;
-                for k in 0..N {
-                    nest.strides[k][last] = here[k];
-                }
+                nest.set(last, here);
             } else {
                 nest.dims[nest.rank] = dim;
-                for k in 0..N {
-                    nest.strides[k][nest.rank] = here[k];
-                }
+                nest.set(nest.rank, here);
                 nest.rank += 1;
             }
         }
         nest.rank = nest.rank.max(1);
         nest
+    }
+
+    fn set(&mut self, axis: usize, strides: [isize; N]) {
+        for (all, stride) in self.strides.iter_mut().zip(strides) {
+            all[axis] = stride;
+        }
     }
 }
 

@@ -18,7 +18,7 @@ pub trait Elem: Copy + Send + Sync + PartialOrd + 'static {
     /// The larger one; NaN wins.
     #[inline(always)]
     fn larger(self, other: Self) -> Self {
-        if self >= other || self.is_nan() {
+        if (self >= other) | self.is_nan() {
             self
         } else {
             other
@@ -28,7 +28,7 @@ pub trait Elem: Copy + Send + Sync + PartialOrd + 'static {
     /// The smaller one; NaN wins.
     #[inline(always)]
     fn smaller(self, other: Self) -> Self {
-        if self <= other || self.is_nan() {
+        if (self <= other) | self.is_nan() {
             self
         } else {
             other

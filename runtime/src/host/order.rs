@@ -93,26 +93,38 @@ pub fn arg_extreme(x: &HostView<'_>, axis: usize, largest: bool) -> Result<Bytes
     let lines = Lines::new(x, axis);
     let mut out = Out::new(lines.count, 4);
     let (src, to) = (Shared(x.ptr.cast_mut()), out.shared());
-    with_all!("argmax", x.dtype, T => lines.each(&|line| {
-        let start = lines.start(line);
-        // SAFETY: as in `sort`; the result has one element a line.
-        unsafe {
-            let mut best = *src.at::<T>(start);
-            let mut place = 0;
-            for i in 1..lines.len {
-                if best.is_nan() {
-                    break;
+    with_all!("argmax", x.dtype, T => {
+        let better = |value: T, best: T| {
+            let beats = if largest { value > best } else { value < best };
+            (beats | value.is_nan()) & !best.is_nan()
+        };
+        // Lines that lie side by side advance together.
+        let width = lines.inner.clamp(1, 128);
+        let blocks = lines.inner.div_ceil(width);
+        let tasks = lines.count / lines.inner.max(1) * blocks;
+        parallel(tasks, rows_per_task(lines.len * width, FINE_GRAIN), &|range| {
+            for task in range {
+                let (outer, block) = (task / blocks, task % blocks);
+                let columns = block * width..((block + 1) * width).min(lines.inner);
+                let first = outer * lines.len * lines.inner;
+                // SAFETY: within `x`.
+                let load = |i: usize, j: usize| unsafe { *src.at::<T>(first + i * lines.inner + j) };
+                let mut best: Vec<(T, i32)> = columns.clone().map(|j| (load(0, j), 0)).collect();
+                for i in 1..lines.len {
+                    for (j, best) in columns.clone().zip(&mut best) {
+                        let value = load(i, j);
+                        if better(value, best.0) {
+                            *best = (value, i as i32);
+                        }
+                    }
                 }
-                let value = *src.at::<T>(start + i * lines.inner);
-                let better = if largest { value > best } else { value < best };
-                if better || value.is_nan() {
-                    best = value;
-                    place = i;
+                for (j, best) in columns.zip(best) {
+                    // SAFETY: the result has one element a line; every line belongs to one task.
+                    unsafe { *to.at::<i32>(outer * lines.inner + j) = best.1 };
                 }
             }
-            *to.at::<i32>(line) = place as i32;
-        }
-    }));
+        });
+    });
     // SAFETY: every line has been written.
     Ok(unsafe { out.finish() })
 }

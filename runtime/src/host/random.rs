@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 
 /// The block cipher of Random123.
-#[inline]
+#[inline(always)]
 pub fn threefry2x32(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     let keys = [key[0], key[1], 0x1BD1_1BDA ^ key[0] ^ key[1]];
@@ -25,6 +25,37 @@ pub fn threefry2x32(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
             .wrapping_add(group as u32 + 1);
     }
     [a, b]
+}
+
+const LANES: usize = 32;
+
+/// The blocks of `LANES` consecutive counters.
+#[inline]
+fn blocks(key: [u32; 2], counter: u64) -> ([u32; LANES], [u32; LANES]) {
+    #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { fast_blocks(key, counter) };
+    }
+    plain_blocks(key, counter)
+}
+
+/// # Safety
+/// The processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn fast_blocks(key: [u32; 2], counter: u64) -> ([u32; LANES], [u32; LANES]) {
+    plain_blocks(key, counter)
+}
+
+#[inline(always)]
+fn plain_blocks(key: [u32; 2], counter: u64) -> ([u32; LANES], [u32; LANES]) {
+    let (mut a, mut b) = ([0; LANES], [0; LANES]);
+    for lane in 0..LANES {
+        let counter = counter + lane as u64;
+        [a[lane], b[lane]] = threefry2x32(key, [(counter >> 32) as u32, counter as u32]);
+    }
+    (a, b)
 }
 
 /// The keys of a dense view whose last dim is 2.
@@ -60,16 +91,21 @@ pub fn bits(keys: &HostView<'_>, per_key: usize, dtype: DType) -> Result<Bytes> 
     let mut out = Out::new(n, dtype.itemsize());
     let to = out.shared();
     with_int!("random_bits", dtype, T => parallel(n, FINE_GRAIN, &|range| {
-        for i in range {
-            let (k, counter) = (i / per_key, (i % per_key) as u64);
-            let [a, b] = threefry2x32(key(keys, k), [(counter >> 32) as u32, counter as u32]);
-            let word = if size_of::<T>() == 8 {
-                (a as u64) << 32 | b as u64
-            } else {
-                (a ^ b) as u64
-            };
-            // SAFETY: within the result; tasks have disjoint ranges.
-            unsafe { *to.at::<T>(i) = T::truncate(word) };
+        let mut i = range.start;
+        while i < range.end {
+            let (k, counter) = (i / per_key, i % per_key);
+            let count = (per_key - counter).min(range.end - i).min(LANES);
+            let (a, b) = blocks(key(keys, k), counter as u64);
+            for lane in 0..count {
+                let word = if size_of::<T>() == 8 {
+                    (a[lane] as u64) << 32 | b[lane] as u64
+                } else {
+                    (a[lane] ^ b[lane]) as u64
+                };
+                // SAFETY: within the result; tasks have disjoint ranges.
+                unsafe { *to.at::<T>(i + lane) = T::truncate(word) };
+            }
+            i += count;
         }
     }));
     // SAFETY: filled above.

@@ -9,7 +9,7 @@ use crate::error::Result;
 /// The running sum of dense `x`.
 pub fn cumsum(x: &HostView<'_>, axis: usize, reverse: bool) -> Result<Bytes> {
     Ok(with_num!("cumsum", x.dtype, T => scan(
-        x, axis, reverse, |x: T| x.wide(), |a, b| a.add(b), |a| T::from_wide(a),
+        x, axis, reverse, |x: T| x.wide(), |a, b| a.add(b), T::from_wide,
     )))
 }
 
@@ -35,35 +35,44 @@ fn scan<T: Elem, A: Copy>(
     let to = out.shared();
     if total > 0 {
         let src = super::Shared(x.ptr.cast_mut());
-        parallel(total / n, rows_per_task(n, GRAIN), &|range| {
-            // The lines of a task that lie side by side advance together.
-            let mut first = range.start;
-            let mut running: Vec<A> = Vec::new();
-            while first < range.end {
-                let (outer, column) = (first / inner, first % inner);
-                let width = (inner - column).min(range.end - first).min(256);
-                running.clear();
-                for step in 0..n {
-                    let i = if reverse { n - 1 - step } else { step };
-                    let at = (outer * n + i) * inner + column;
-                    for j in 0..width {
-                        // SAFETY: within `x` and the result; every line belongs to one task.
-                        unsafe {
-                            let value = load(*src.at::<T>(at + j));
-                            let value = if step == 0 {
-                                running.push(value);
-                                value
-                            } else {
-                                running[j] = join(running[j], value);
-                                running[j]
-                            };
-                            *to.at::<T>(at + j) = finish(value);
+        // SAFETY: `x` is dense.
+        let load = |i: usize| load(unsafe { *src.at::<T>(i) });
+        // SAFETY: every line belongs to one task.
+        let store = |i: usize, a: A| unsafe { *to.at::<T>(i) = finish(a) };
+        let place = |step: usize| if reverse { n - 1 - step } else { step };
+        if inner == 1 {
+            parallel(total / n, rows_per_task(n, GRAIN), &|range| {
+                for line in range.map(|line| line * n) {
+                    let mut running = load(line + place(0));
+                    store(line + place(0), running);
+                    for step in 1..n {
+                        running = join(running, load(line + place(step)));
+                        store(line + place(step), running);
+                    }
+                }
+            });
+        } else {
+            // Lines that lie side by side advance together.
+            let width = inner.min(128);
+            let blocks = inner.div_ceil(width);
+            let tasks = total / n / inner * blocks;
+            parallel(tasks, rows_per_task(n * width, GRAIN), &|range| {
+                for task in range {
+                    let (outer, block) = (task / blocks, task % blocks);
+                    let columns = block * width..((block + 1) * width).min(inner);
+                    let row = |step: usize| (outer * n + place(step)) * inner;
+                    let mut running: Vec<A> = columns.clone().map(|j| load(row(0) + j)).collect();
+                    for step in 0..n {
+                        for (j, a) in columns.clone().zip(&mut running) {
+                            if step > 0 {
+                                *a = join(*a, load(row(step) + j));
+                            }
+                            store(row(step) + j, *a);
                         }
                     }
                 }
-                first += width;
-            }
-        });
+            });
+        }
     }
     // SAFETY: every line has been written.
     unsafe { out.finish() }

@@ -49,7 +49,7 @@ fn elements<'a, T>(x: &HostView<'a>) -> &'a [T] {
 /// The sum of each window of dense `x`.
 pub fn sum(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     Ok(with_num!("window_sum", x.dtype, T => separable(
-        elements::<T>(x), w, <T as Num>::Acc::ZERO, |x| x.acc(), |a, b| a.add(b), |a| T::from_acc(a),
+        elements::<T>(x), w, <T as Num>::Acc::ZERO, |x| x.acc(), |a, b| a.add(b), T::from_acc,
     )))
 }
 
@@ -110,6 +110,21 @@ fn along<T: Elem, A: Elem>(
     let inner: usize = shape[axis + 1..].iter().product();
     let mut out = vec![start; outer * places * inner];
     if out.is_empty() {
+        return out;
+    }
+    if inner == 1 {
+        let ranges: Vec<(usize, usize)> = (0..places).map(|o| w.range(axis, o)).collect();
+        let rows = rows_per_task(places * w.window[axis], GRAIN);
+        out.par_chunks_mut(places * rows)
+            .enumerate()
+            .for_each(|(task, out)| {
+                for (k, out) in out.chunks_mut(places).enumerate() {
+                    let x = &x[(task * rows + k) * n..][..n];
+                    for (a, &(first, end)) in out.iter_mut().zip(&ranges) {
+                        *a = x[first..end].iter().fold(start, |a, &x| join(a, load(x)));
+                    }
+                }
+            });
         return out;
     }
     let rows = rows_per_task(inner * w.window[axis], GRAIN);
