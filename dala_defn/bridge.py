@@ -303,9 +303,7 @@ class Loaded:
         results = ffi.new("dala_result[]", len(types))
         frees, n_frees = engine.take_frees()
         err = ffi.new("dala_error **")
-        status = engine.lib.dala_run(
-            self.handle, entry, packed, len(args), results, len(types), frees, n_frees, err
-        )
+        status = engine.lib.dala_run(self.handle, entry, packed, len(args), results, len(types), frees, n_frees, err)
         del keep
         if status != 0:
             raise_error(ffi, engine.lib, err)

@@ -81,5 +81,3 @@ def composite(name: str) -> Callable[[F], F]:
         return Composite(name, f)  # type: ignore[return-value]
 
     return wrap
-
-

@@ -500,7 +500,16 @@ def run_eager(op: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tu
         raise explain(error, args) from None
     if op.name == "call":
         graph = attrs["function"]
-        program = Program((Entry("main", graph, tuple(Arg(str(i)) for i in range(len(args))), tuple(Result(str(i)) for i in range(len(types)))),))
+        program = Program(
+            (
+                Entry(
+                    "main",
+                    graph,
+                    tuple(Arg(str(i)) for i in range(len(args))),
+                    tuple(Result(str(i)) for i in range(len(types))),
+                ),
+            )
+        )
         loaded = executor().load(program)
         return tuple(loaded.run(loaded.entry("main"), args, types))
     for t in types:

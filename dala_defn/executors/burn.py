@@ -24,6 +24,10 @@ class BurnExecutor:
         """A program ready to run."""
         return self.engine.load(encode(program))
 
+    def open(self, path: Any) -> bridge.Loaded:
+        """The program of a file, mapped."""
+        return self.engine.open(path)
+
     def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:
         """Runs one op: one call into the runtime."""
         return self.engine.run_op(spec.name, attrs, args, types)

@@ -37,11 +37,11 @@ def bind_dims(types: Sequence[Type], shapes: Sequence[Sequence[int]]) -> dict[st
                 if name is not None:
                     sizes.setdefault(name, n)
     for t, shape in zip(types, shapes, strict=True):
-        fits = len(t.shape) == len(shape) and all(
-            evaluate(d, sizes) == n for d, n in zip(t.shape, shape, strict=True)
-        )
+        fits = len(t.shape) == len(shape) and all(evaluate(d, sizes) == n for d, n in zip(t.shape, shape, strict=True))
         if not fits:
-            raise ShapeError(f"an argument has the shape {show(tuple(shape))}, not {show(t.shape)}", details=dict(sizes))
+            raise ShapeError(
+                f"an argument has the shape {show(tuple(shape))}, not {show(t.shape)}", details=dict(sizes)
+            )
     return sizes
 
 
@@ -160,4 +160,3 @@ class ReferenceExecutor:
     def share(self, x: Array) -> Array:
         """A second array over the same numbers."""
         return x
-

@@ -39,7 +39,11 @@ def write(program: str, tensors: Mapping[str, np.ndarray[Any, Any]], aliases: Ma
     for name in sorted(tensors):
         x = np.ascontiguousarray(tensors[name])
         raw = x.astype(x.dtype.newbyteorder("<"), copy=False).tobytes() if x.dtype.kind != "V" else x.tobytes()
-        header[name] = {"dtype": _NAMES[x.dtype], "shape": list(tensors[name].shape), "data_offsets": [at, at + len(raw)]}
+        header[name] = {
+            "dtype": _NAMES[x.dtype],
+            "shape": list(tensors[name].shape),
+            "data_offsets": [at, at + len(raw)],
+        }
         digests[name] = hashlib.sha256(raw).hexdigest()
         parts.append(raw)
         at += len(raw)
