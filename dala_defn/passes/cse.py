@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dala_defn.ir import Graph, Node, Value, frozen
-from dala_defn.passes.pipeline import Pass, register
+from dala_defn.passes.base import Pass, register
 from dala_defn.passes.rebuild import has_effect, with_inputs
 
 

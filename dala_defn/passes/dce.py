@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dala_defn.ir import Graph, Value
-from dala_defn.passes.pipeline import Pass, register
+from dala_defn.passes.base import Pass, register
 from dala_defn.passes.rebuild import has_effect
 
 

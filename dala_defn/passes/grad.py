@@ -11,9 +11,9 @@ from dala_defn.errors import ArgumentError, DalaError, DTypeError, GradientError
 from dala_defn.ir import Graph, Node, Value
 from dala_defn.ops.creation import lit, zeros
 from dala_defn.ops.spec import OPS, NoGrad, OpSpec, ZeroGrad
+from dala_defn.passes.base import Pass, register
 from dala_defn.passes.dce import dce
 from dala_defn.passes.inline import inline_calls
-from dala_defn.passes.pipeline import Pass, register
 from dala_defn.passes.rebuild import Rebuild, tracing, type_of
 from dala_defn.trace import Tracer
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dala_defn.ir import Graph, Node, Value
-from dala_defn.passes.pipeline import Pass, register
+from dala_defn.passes.base import Pass, register
 from dala_defn.passes.rebuild import with_inputs
 
 

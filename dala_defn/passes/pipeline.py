@@ -1,55 +1,18 @@
-"""Passes by name, and running several in order."""
+"""Running several passes in order."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from dala_defn.ir import Graph
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A function from graphs to graphs.
-
-    ``run`` never changes its argument, keeps the types of inputs and outputs unless that is its purpose, and returns
-    the very same graph when there was nothing to do.
-    """
-
-    name: ClassVar[str] = ""
-
-    def run(self, graph: Graph) -> Graph:
-        """The new graph."""
-        raise NotImplementedError
-
-
-PASSES: dict[str, Pass] = {}
-
-P = TypeVar("P", bound=type[Pass])
-
-
-def register(cls: P) -> P:
-    """Enters a pass, with its default options, in ``PASSES``."""
-    if not cls.name or cls.name in PASSES:
-        raise TypeError(f"the pass name {cls.name!r} is missing or taken")
-    PASSES[cls.name] = cls()
-    return cls
-
-
-def everywhere(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
-    """``run`` applied to every function that the graph refers to, each once, and then to the graph itself."""
-    done: dict[Graph, Graph] = {}
-
-    def rebuilt(g: Graph) -> Graph:
-        if all(done[sub] is sub for sub in g.subgraphs()):
-            return g
-        return g.map_subgraphs(done.__getitem__)
-
-    for function in graph.functions():
-        done[function] = run(rebuilt(function))
-    return run(rebuilt(graph))
+from dala_defn.passes.base import PASSES, Pass, everywhere, register
+from dala_defn.passes.cse import Cse
+from dala_defn.passes.dce import Dce
+from dala_defn.passes.fold import Fold
+from dala_defn.passes.simplify import Simplify
 
 
 @dataclass(frozen=True)
@@ -112,3 +75,9 @@ class Pipeline(Pass):
         if self.verify is not None and after is not graph:
             self.verify(after)
         return after
+
+
+DEFAULT = Pipeline((Simplify(), Fold(), Cse(), Dce()), rounds=8)
+PASSES["default"] = DEFAULT
+
+__all__ = ["DEFAULT", "PASSES", "Pass", "Pipeline", "Step", "everywhere", "register"]
