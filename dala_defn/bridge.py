@@ -98,11 +98,12 @@ def raise_error(ffi: Any, lib: Any, err: Any) -> None:
 class TensorStorage:
     """Numbers that live in the runtime. Its handle is released with the engine's next call."""
 
-    __slots__ = ("_lent", "engine", "pointer", "result")
+    __slots__ = ("_lent", "_owner", "engine", "pointer", "result")
 
-    def __init__(self, engine: Engine, result: Any) -> None:
+    def __init__(self, engine: Engine, owner: Any, index: int = 0) -> None:
         self.engine = engine
-        self.result = result
+        self._owner = owner  # cffi frees the structs with their array, whatever else refers to them
+        self.result = result = owner[index]
         self.pointer = result.tensor
         self._lent: weakref.ref[np.ndarray[Any, Any]] | None = None
 
@@ -231,7 +232,7 @@ class Engine:
         status = self.lib.dala_op_run(handle, packed, len(args), results, len(types), frees, n_frees, err)
         del keep
         self.check(status, err)
-        return [Array(TensorStorage(self, results[i]), t) for i, t in enumerate(types)]
+        return [Array(TensorStorage(self, results, i), t) for i, t in enumerate(types)]
 
 
 def pack(engine: Engine, args: Sequence[Any], donate: Sequence[bool] | None = None) -> tuple[Any, list[Any]]:
@@ -250,16 +251,15 @@ def pack(engine: Engine, args: Sequence[Any], donate: Sequence[bool] | None = No
                 if donate is not None and donate[i] and storage.lent() is None:
                     c.flags = DONATE
                 continue
-            x = storage.numpy()
-        fill(ffi, c.array, x, keep)
+            fill(ffi, c.array, storage.numpy(), x.dtype, keep)
+        else:
+            x = np.asarray(x)
+            fill(ffi, c.array, x, as_dtype(x.dtype), keep)
     return packed, keep
 
 
-def fill(ffi: Any, c: Any, x: Any, keep: list[Any]) -> None:
+def fill(ffi: Any, c: Any, x: np.ndarray[Any, Any], dtype: DType, keep: list[Any]) -> None:
     """Describes a NumPy array to the runtime; it is read where it lies."""
-    if not isinstance(x, np.ndarray):
-        x = np.asarray(x)
-    dtype = as_dtype(x.dtype)
     if not x.dtype.isnative or not x.flags.aligned:
         x = np.ascontiguousarray(x, dtype.dtype).reshape(x.shape)
     keep.append(x)
@@ -311,7 +311,7 @@ class Loaded:
             for i, x in enumerate(args):
                 if packed[i].flags & DONATE:
                     release(x._storage)
-        return [Array(TensorStorage(engine, results[i]), concrete(t, results[i])) for i, t in enumerate(types)]
+        return [Array(TensorStorage(engine, results, i), concrete(t, results[i])) for i, t in enumerate(types)]
 
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""
@@ -350,7 +350,7 @@ def to_engine(engine: Engine, x: Any, dtype: DType) -> Array:
     keep: list[Any] = []
     c = ffi.new("dala_array *")
     source = x._storage.numpy() if isinstance(x, Array) else np.asarray(x)
-    fill(ffi, c, source, keep)
+    fill(ffi, c, source, dtype, keep)
     result, err = ffi.new("dala_result *"), ffi.new("dala_error **")
     engine.check(engine.lib.dala_tensor_new(engine.handle, c, result, err), err)
     shape = source.shape[:-1] if dtype.kind == "k" else source.shape

@@ -233,6 +233,9 @@ def install_excepthook() -> None:
     previous = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-        previous(kind, error, user_frames(tb) if isinstance(error, DalaError) else tb)
+        if isinstance(error, DalaError):
+            tb = user_frames(tb)
+            BaseException.__traceback__.__set__(error, tb)  # type: ignore[attr-defined]
+        previous(kind, error, tb)
 
     sys.excepthook = hook
