@@ -77,8 +77,8 @@ class Captured:
 
     def current(self) -> list[Any] | None:
         """The hidden inputs as they are now, or ``None`` when the trace no longer holds."""
-        for origin, was in self.plain:
-            now = origin.read()
+        for place, was in self.plain:
+            now = place.read()
             if now is not was and (type(now) is not type(was) or now != was):
                 return None
         out = []

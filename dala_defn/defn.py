@@ -41,6 +41,14 @@ class Executable(Protocol):
         """One run."""
         ...
 
+    def get_state(self, path: str, type: Type) -> Array:
+        """A tensor of the program's state."""
+        ...
+
+    def set_state(self, path: str, value: Any) -> None:
+        """Replaces a tensor of the program's state."""
+        ...
+
 
 class Executor(Protocol):
     """What runs programs and single ops."""
