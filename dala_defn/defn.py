@@ -16,13 +16,14 @@ import numpy as np
 
 from dala_defn import composites, dtypes, ops, trees
 from dala_defn.array import Array, host_array
+from dala_defn.artifacts import dims_of, write_program
 from dala_defn.captures import Captured
-from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, ShapeError
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError, ShapeError
 from dala_defn.ir import Graph, Type
 from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.ops.spec import OpSpec
 from dala_defn.passes.pipeline import compile_passes
-from dala_defn.shapes import DimExpr, as_shape, names_of
+from dala_defn.shapes import DimExpr, as_shape
 from dala_defn.trace import Tracer, explain, trace_function
 
 CACHE = 128
@@ -225,10 +226,7 @@ class Compiled:
         self.traced = traced
         self.graph = compile_passes(traced.graph)
         entry = traced.entry("main", donate, self.graph)
-        dims: dict[str, tuple[int, int | None]] = {
-            n: (0, None) for t in traced.types for n in sorted(names_of(t.shape))
-        }
-        self.program = Program((entry,), dims)
+        self.program = Program((entry,), dims_of([entry]))
         self.executable = runner.load(self.program)
         self.index = self.executable.entry("main")
         self.results = [v.type for v in self.graph.outputs]
@@ -454,9 +452,17 @@ class Defn:
         Example:
             >>> f.export("f.dala", dd.spec(("b", 8)))
         """
-        from dala_defn.export import export_defn
-
-        export_defn(self, path, specs, kwargs)
+        bound = _Bound(self, specs, kwargs)
+        traced = self.trace(bound)
+        entry = traced.entry("main", [False] * len(bound.leaves), compile_passes(traced.graph))
+        args, tensors = list(entry.args), {}
+        for i, x in enumerate(traced.captures):
+            name = f"captured/{i}"
+            tensors[name] = np.asarray(x)
+            at = len(bound.leaves) + i
+            args[at] = Arg(args[at].name, f"state:{name}")
+        entry = Entry("main", entry.graph, tuple(args), entry.results)
+        write_program(path, Program((entry,), dims_of([entry]), tensors))
 
 
 def defn(
@@ -527,8 +533,6 @@ def run_eager(op: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tu
 
 
 def _escaped(x: Tracer) -> DalaError:
-    from dala_defn.errors import EscapedTracerError
-
     return EscapedTracerError(
         "a traced value is used after its trace has ended", hint="return the value instead of storing it"
     )
