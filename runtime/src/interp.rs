@@ -115,6 +115,9 @@ impl<B: ExecBackend> Operation for Single<B> {
     fn run(&self, args: &[Arg<'_>]) -> Result<Vec<Box<dyn Tensor>>> {
         let types = args.iter().map(Arg::ty).collect::<Result<Vec<Ty>>>()?;
         let outs = infer(&self.op, &types)?;
+        let [out] = &outs[..] else {
+            return Err(Error::invalid_program("the op has one result"));
+        };
         let needed = outs
             .iter()
             .fold(scratch_bytes(&self.op, &types, &outs), |n, t| {
@@ -133,26 +136,20 @@ impl<B: ExecBackend> Operation for Single<B> {
         if early {
             donate::<B>(args)?;
         }
-        let results = panics::catch(|| {
+        let result = panics::catch(|| {
             if self.fault {
                 panic!("injected fault in {}", self.op.info().name);
             }
-            execute(&self.device, &self.op, values, &types, &outs)
+            execute(&self.device, &self.op, values, &types, out)
         })
         .and_then(|r| r)
         .map_err(|e| e.at_op(self.op.info().name))?;
-        let results = results
-            .into_iter()
-            .zip(outs)
-            .map(|(val, ty)| {
-                let val = detach(val, &ty, &self.device, &borrowed)?;
-                Ok(Held::boxed(ty, val))
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let val = detach(result, out, &self.device, &borrowed)?;
+        let held = Held::boxed(out.clone(), val);
         if !early {
             donate::<B>(args)?;
         }
-        Ok(results)
+        Ok(vec![held])
     }
 }
 

@@ -189,6 +189,7 @@ impl<B: ExecBackend> LoadedProgram<B> {
             .collect::<Result<Vec<_>>>()?;
         let planner = Planner {
             program: &self.program,
+            device: &self.device,
             constant: &|literal, ty| self.constant(literal, ty),
             memory_limit: self.options.memory_limit,
             fault: self.options.fault.as_deref(),

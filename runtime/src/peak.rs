@@ -1,6 +1,6 @@
 //! How much memory a plan holds at a time, estimated from above.
 
-use crate::infer::scratch_bytes;
+use crate::infer::{has_scratch, scratch_bytes};
 use crate::op::Op;
 use crate::value::Ty;
 
@@ -57,7 +57,7 @@ pub fn estimate(
         if storage[step.out] == step.out {
             live = live.saturating_add(bytes(step.out));
         }
-        let args: Vec<Ty> = if needs_scratch(step.op) {
+        let args: Vec<Ty> = if has_scratch(step.op) {
             step.args.iter().map(|v| types[*v].clone()).collect()
         } else {
             Vec::new()
@@ -103,9 +103,4 @@ fn is_view(op: &Op<usize>) -> bool {
             | Op::RandomWrap
             | Op::RandomUnwrap
     )
-}
-
-fn needs_scratch(op: &Op<usize>) -> bool {
-    use crate::op::Family;
-    matches!(op.info().family, Family::Contraction | Family::Window)
 }

@@ -2,11 +2,14 @@
 
 use std::sync::atomic::AtomicU64;
 
+use burn_backend::tensor::Device;
+
 use crate::attrs::Literal;
 use crate::backend::ExecBackend;
 use crate::bind::{bind, resolve};
 use crate::dim::Env;
 use crate::error::{Error, Location, Result, Status};
+use crate::exec::{Map, choose};
 use crate::infer::{infer, is_infallible};
 use crate::op::Op;
 use crate::peak::{self, Use};
@@ -33,8 +36,12 @@ pub struct Step<B: ExecBackend> {
     pub op: Op<usize>,
     pub args: Vec<Source<B>>,
     pub arg_types: Vec<Ty>,
-    pub outs: Vec<Ty>,
-    pub slots: Vec<usize>,
+    pub out: Ty,
+    pub slot: usize,
+    /// The kernel of an elementwise op.
+    pub map: Option<Map>,
+    /// The operands whose memory may take the result, if nobody else holds it.
+    pub reuse: [bool; 3],
     pub origin: Origin,
     /// Panics instead of running, for tests.
     pub fault: bool,
@@ -56,6 +63,7 @@ pub struct Plan<B: ExecBackend> {
 /// What planning needs besides the program.
 pub struct Planner<'a, B: ExecBackend> {
     pub program: &'a Program,
+    pub device: &'a Device<B>,
     /// Gives the value of a constant.
     pub constant: &'a dyn Fn(&Literal, &Ty) -> Result<Val<B>>,
     pub memory_limit: usize,
@@ -260,17 +268,27 @@ impl<B: ExecBackend> Builder<'_, B> {
             if self.values[draft.out].last == UNUSED {
                 free.push(slot);
             }
+            let types = draft.args.iter().map(|v| self.values[*v].ty.clone());
+            let arg_types: Vec<Ty> = types.collect();
+            let out = self.values[draft.out].ty.clone();
+            let fault = self.is_faulty(&draft.op);
+            let map = choose::<B>(self.planner.device, &draft.op, &arg_types, &out);
+            let mut reuse = [false; 3];
+            for ((k, reuse), ty) in reuse.iter_mut().enumerate().zip(&arg_types) {
+                let others = draft.args.iter().enumerate().filter(|(i, _)| *i != k);
+                *reuse = *ty == out
+                    && matches!(args[k], Source::Move(_))
+                    && others.into_iter().all(|(_, v)| *v != draft.args[k]);
+            }
             steps.push(Step {
                 args,
-                arg_types: draft
-                    .args
-                    .iter()
-                    .map(|v| self.values[*v].ty.clone())
-                    .collect(),
-                outs: vec![self.values[draft.out].ty.clone()],
-                slots: vec![slot],
+                arg_types,
+                out,
+                slot,
+                map: map.filter(|_| !fault),
+                reuse,
                 origin: draft.origin,
-                fault: self.is_faulty(&draft.op),
+                fault,
                 op: draft.op,
             });
         }

@@ -2,11 +2,14 @@
 
 use burn_backend::tensor::Device;
 
-use crate::backend::ExecBackend;
+use crate::backend::{ExecBackend, no_host};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::exec::execute;
+use crate::exec::{Map, execute, map_into, map_new};
+use crate::host::HostView;
+use crate::host::nest::Kernel;
 use crate::panics;
-use crate::plan::{Origin, Plan, Source};
+use crate::plan::{Origin, Plan, Source, Step};
 use crate::value::Val;
 
 /// Executes the steps on `frame`, whose first slots hold the arguments. `commit` is called once, when nothing that can
@@ -39,18 +42,23 @@ fn steps<B: ExecBackend>(
         if i == plan.commit {
             commit();
         }
-        // `collect` into a `Result` does not know the length, and allocates more than once.
-        let mut args = Vec::with_capacity(step.args.len());
-        for source in &step.args {
-            args.push(fetch(&mut frame, source)?);
-        }
-        if step.fault {
-            panic!("injected fault in {}", step.op.info().name);
-        }
-        let outs = execute(device, &step.op, args, &step.arg_types, &step.outs)?;
-        for (slot, out) in step.slots.iter().zip(outs) {
-            frame[*slot] = Some(out);
-        }
+        let out = match &step.map {
+            Some(Map::One(kernel)) => mapped(device, *kernel, step, &mut frame)?,
+            Some(Map::Two(kernel)) => mapped(device, *kernel, step, &mut frame)?,
+            Some(Map::Three(kernel)) => mapped(device, *kernel, step, &mut frame)?,
+            None => {
+                // `collect` into a `Result` does not know the length, and allocates more than once.
+                let mut args = Vec::with_capacity(step.args.len());
+                for source in &step.args {
+                    args.push(fetch(&mut frame, source)?);
+                }
+                if step.fault {
+                    panic!("injected fault in {}", step.op.info().name);
+                }
+                execute(device, &step.op, args, &step.arg_types, &step.out)?
+            }
+        };
+        frame[step.slot] = Some(out);
     }
     *at = plan.steps.len();
     if plan.commit == plan.steps.len() {
@@ -63,11 +71,68 @@ fn steps<B: ExecBackend>(
     Ok(results)
 }
 
+/// Runs an elementwise step on the operands where they lie, in place where one of them is ours alone.
+fn mapped<B: ExecBackend, const N: usize>(
+    device: &Device<B>,
+    kernel: Kernel<N>,
+    step: &Step<B>,
+    frame: &mut [Option<Val<B>>],
+) -> Result<Val<B>> {
+    let mut free = None;
+    for (source, _) in step.args.iter().zip(step.reuse).filter(|(_, reuse)| *reuse) {
+        if let Source::Move(slot) = source
+            && let Some(val) = &mut frame[*slot]
+            && let Some(memory) = B::dense_mut(val)
+        {
+            free = Some((*slot, memory));
+            break;
+        }
+    }
+    let mut views = [HostView {
+        ptr: std::ptr::null(),
+        shape: &[],
+        strides: &[],
+        dtype: DType::U8,
+    }; N];
+    for (view, source) in views.iter_mut().zip(&step.args) {
+        let val = match source {
+            Source::Move(slot) | Source::Copy(slot) => frame[*slot].as_ref(),
+            Source::Const(val) => Some(val),
+        };
+        let val = val.ok_or_else(used)?;
+        *view = B::view(val).ok_or_else(|| no_host::<B>(step.op.info().name))?;
+    }
+    let (shape, itemsize) = (&step.out.shape, step.out.dtype.itemsize());
+    let out = match free {
+        Some((slot, memory)) => {
+            // SAFETY: the op is verified, so operands broadcast to the shape of the result; the memory is that of an
+            // operand of the same type, which nobody else holds and which is not an operand twice.
+            unsafe { map_into(kernel, shape, views, memory, itemsize) };
+            frame[slot].take().ok_or_else(used)?
+        }
+        None => {
+            // SAFETY: as above.
+            let bytes = unsafe { map_new(kernel, shape, views, itemsize) };
+            B::upload(bytes, &step.out, device)?
+        }
+    };
+    for source in &step.args {
+        if let Source::Move(slot) = source {
+            frame[*slot] = None;
+        }
+    }
+    Ok(out)
+}
+
+fn used() -> Error {
+    Error::runtime("a value is used after its last use")
+}
+
 fn fetch<B: ExecBackend>(frame: &mut [Option<Val<B>>], source: &Source<B>) -> Result<Val<B>> {
     let val = match source {
         Source::Move(slot) => frame[*slot].take(),
         Source::Copy(slot) => frame[*slot].clone(),
         Source::Const(val) => Some(val.clone()),
     };
-    val.ok_or_else(|| Error::runtime("a value is used after its last use"))
+    val.ok_or_else(used)
 }

@@ -31,7 +31,7 @@ impl ExecBackend for Flex {
         } else {
             Bytes::from_bytes_vec(bytes.to_vec())
         };
-        let layout = Layout::contiguous(Shape::from(ty.storage_shape()));
+        let layout = dense_layout(ty);
         Ok(wrap(
             FlexTensor::new(bytes, layout, ty.dtype.to_burn()),
             ty.dtype,
@@ -166,6 +166,15 @@ impl ExecBackend for Flex {
             Val::Bool(t) => Val::Bool(make(t)),
         }
     }
+}
+
+/// Burn makes two lists of strides for it, this one.
+fn dense_layout(ty: &Ty) -> Layout {
+    if ty.dtype == DType::Key {
+        return Layout::contiguous(Shape::from(ty.storage_shape()));
+    }
+    let strides = crate::host::dense_strides(&ty.shape);
+    Layout::new(Shape::from(ty.shape.iter().copied()), strides, 0)
 }
 
 /// Memory of the caller.

@@ -1,7 +1,7 @@
 //! Elementwise ops: broadcasting, in place where an operand is free to be written.
 
 use burn_backend::tensor::{Device, FloatTensor};
-use burn_std::Shape;
+use burn_std::{Bytes, Shape};
 
 use super::Call;
 use crate::backend::{ExecBackend, item, no_host, shape_of};
@@ -18,13 +18,32 @@ pub(super) type Float1<B> = fn(FloatTensor<B>) -> FloatTensor<B>;
 /// The same with two operands.
 pub(super) type Float2<B> = fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>;
 
+/// The kernel of an elementwise op.
+#[derive(Clone, Copy, Debug)]
+pub enum Map {
+    One(Kernel<1>),
+    Two(Kernel<2>),
+    Three(Kernel<3>),
+}
+
 impl<B: ExecBackend> Call<'_, B> {
+    /// True when only the kernel was wanted.
+    fn chosen(&self, map: impl FnOnce() -> Result<Map>) -> bool {
+        if let Some(choice) = self.choice {
+            choice.set(map().ok());
+        }
+        self.choice.is_some()
+    }
+
     pub(super) fn identity(mut self) -> Result<Val<B>> {
         let [x] = self.take()?;
         Ok(x)
     }
 
     pub(super) fn unary(mut self, op: Unary, burn: Option<Float1<B>>) -> Result<Val<B>> {
+        if self.chosen(|| Ok(Map::One(unary::kernel(op, self.types[0].dtype)?))) {
+            return Err(no_host::<B>(self.name));
+        }
         let [x] = self.take()?;
         if !B::HOST {
             return match (x, burn) {
@@ -36,8 +55,11 @@ impl<B: ExecBackend> Call<'_, B> {
     }
 
     pub(super) fn cast(mut self) -> Result<Val<B>> {
-        let [x] = self.take()?;
         let (from, to) = (self.types[0].dtype, self.out.dtype);
+        if from != to && self.chosen(|| Ok(Map::One(cast::kernel(from, to)?))) {
+            return Err(no_host::<B>(self.name));
+        }
+        let [x] = self.take()?;
         if from == to {
             return Ok(x);
         }
@@ -53,6 +75,9 @@ impl<B: ExecBackend> Call<'_, B> {
     }
 
     pub(super) fn binary(mut self, op: Binary, burn: Option<Float2<B>>) -> Result<Val<B>> {
+        if self.chosen(|| Ok(Map::Two(binary::kernel(op, self.types[0].dtype)?))) {
+            return Err(no_host::<B>(self.name));
+        }
         let [x, y] = self.take()?;
         if !B::HOST {
             let shape = || Shape::from(self.out.shape.clone());
@@ -69,6 +94,9 @@ impl<B: ExecBackend> Call<'_, B> {
 
     pub(super) fn select(mut self) -> Result<Val<B>> {
         self.need_host()?;
+        if self.chosen(|| Ok(Map::Three(select::kernel(self.out.dtype.itemsize())))) {
+            return Err(no_host::<B>(self.name));
+        }
         let [cond, x, y] = self.take()?;
         if self.out.dtype != DType::Key {
             return self.map(select::kernel(self.out.dtype.itemsize()), [cond, x, y]);
@@ -99,7 +127,6 @@ impl<B: ExecBackend> Call<'_, B> {
         for (view, arg) in views.iter_mut().zip(&args) {
             *view = B::view(arg).ok_or_else(|| no_host::<B>(self.name))?;
         }
-        let itemsizes = views.map(|v| v.dtype.itemsize());
         let storage;
         let shape = if self.out.dtype == DType::Key {
             storage = self.out.storage_shape();
@@ -107,23 +134,51 @@ impl<B: ExecBackend> Call<'_, B> {
         } else {
             &self.out.shape
         };
-        if let Some((k, out)) = free {
-            // SAFETY: the op is verified, so operands broadcast to `shape`; `out` is the dense memory of operand `k`,
-            // which has this shape and dtype and which nobody else holds.
-            unsafe { nest::run(kernel, shape, views, itemsizes, out, itemsize) };
-            return match args.into_iter().nth(k) {
-                Some(val) => Ok(val),
-                None => Err(no_host::<B>(self.name)),
-            };
-        }
-        let mut out = Out::new(shape.iter().product(), itemsize);
-        // SAFETY: as above, with `out` new; the run writes every element.
-        let bytes = unsafe {
-            nest::run(kernel, shape, views, itemsizes, out.ptr(), itemsize);
-            out.finish()
+        let Some((k, memory)) = free else {
+            // SAFETY: the op is verified, so operands broadcast to `shape`.
+            return self.upload(unsafe { map_new(kernel, shape, views, itemsize) });
         };
-        self.upload(bytes)
+        // SAFETY: as above; the memory is that of operand `k`, which has this shape and dtype and which nobody else
+        // holds.
+        unsafe { map_into(kernel, shape, views, memory, itemsize) };
+        let val = args.into_iter().nth(k);
+        val.ok_or_else(|| no_host::<B>(self.name))
     }
+}
+
+/// Applies `kernel` into a new buffer.
+///
+/// # Safety
+/// The operands broadcast to `shape` and have the dtype of the kernel.
+pub unsafe fn map_new<const N: usize>(
+    kernel: Kernel<N>,
+    shape: &[usize],
+    views: [HostView<'_>; N],
+    itemsize: usize,
+) -> Bytes {
+    let mut out = Out::new(shape.iter().product(), itemsize);
+    // SAFETY: passed on to the caller, with `out` new; the run writes every element.
+    unsafe {
+        map_into(kernel, shape, views, out.ptr(), itemsize);
+        out.finish()
+    }
+}
+
+/// Applies `kernel` into `memory`.
+///
+/// # Safety
+/// As for [`map_new`]; the memory has room for the result, and is either apart from the operands or the start of one
+/// that is dense and of the same shape and item size.
+pub unsafe fn map_into<const N: usize>(
+    kernel: Kernel<N>,
+    shape: &[usize],
+    views: [HostView<'_>; N],
+    memory: *mut u8,
+    itemsize: usize,
+) {
+    let itemsizes = views.map(|v| v.dtype.itemsize());
+    // SAFETY: passed on to the caller.
+    unsafe { nest::run(kernel, shape, views, itemsizes, memory, itemsize) };
 }
 
 /// `x` in another dtype.
@@ -150,6 +205,7 @@ pub(super) fn convert<B: ExecBackend>(
         args: vec![x],
         types: &types,
         out: &out,
+        choice: None,
     };
     c.cast()
 }

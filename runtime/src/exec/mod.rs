@@ -12,16 +12,21 @@ mod random;
 mod reduction;
 mod window;
 
+pub use elementwise::{Map, map_into, map_new};
+
+use std::cell::Cell;
+
 use burn_backend::tensor::Device;
 use burn_std::Bytes;
 
 use crate::backend::{ExecBackend, no_host};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::host::binary::Binary as Bi;
 use crate::host::indexing::Update;
 use crate::host::reduce::Reduce;
 use crate::host::unary::Unary as Un;
-use crate::op::Op;
+use crate::op::{Family, Op};
 use crate::value::{Ty, Val};
 
 /// One op with its operands.
@@ -31,6 +36,8 @@ struct Call<'a, B: ExecBackend> {
     args: Vec<Val<B>>,
     types: &'a [Ty],
     out: &'a Ty,
+    /// Set when nothing is to be run: takes the kernel that would be.
+    choice: Option<&'a Cell<Option<Map>>>,
 }
 
 impl<B: ExecBackend> Call<'_, B> {
@@ -57,29 +64,51 @@ impl<B: ExecBackend> Call<'_, B> {
     }
 }
 
-/// Runs a verified `op` on operands of `arg_types`, giving values of types `outs`. Operands are moved in, so that work
+/// Runs a verified `op` on operands of `arg_types`, giving a value of type `out`. Operands are moved in, so that work
 /// is done in place where nobody else holds them. `constant` and `call` are the engine's.
 pub fn execute<B: ExecBackend>(
     device: &Device<B>,
     op: &Op<usize>,
     args: Vec<Val<B>>,
     arg_types: &[Ty],
-    outs: &[Ty],
-) -> Result<Vec<Val<B>>> {
+    out: &Ty,
+) -> Result<Val<B>> {
     let name = op.info().name;
-    let [out] = outs else {
-        return Err(
-            Error::invalid_program(format!("{} results instead of 1", outs.len())).at_op(name),
-        );
-    };
     let c = Call {
         device,
         name,
         args,
         types: arg_types,
         out,
+        choice: None,
     };
-    run(c, op).map(|v| vec![v]).map_err(|e| e.at_op(name))
+    run(c, op).map_err(|e| e.at_op(name))
+}
+
+/// The kernel of an elementwise op on host memory, for plans to choose once; none where there is no such kernel.
+pub fn choose<B: ExecBackend>(
+    device: &Device<B>,
+    op: &Op<usize>,
+    arg_types: &[Ty],
+    out: &Ty,
+) -> Option<Map> {
+    let family = op.info().family;
+    let elementwise = matches!(family, Family::Unary | Family::Binary | Family::Ternary);
+    if !B::HOST || !elementwise || out.dtype == DType::Key {
+        return None;
+    }
+    let choice = Cell::new(None);
+    let c: Call<'_, B> = Call {
+        device,
+        name: op.info().name,
+        args: Vec::new(),
+        types: arg_types,
+        out,
+        choice: Some(&choice),
+    };
+    // What has no kernel fails for the want of operands.
+    let _ = run(c, op);
+    choice.take()
 }
 
 fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {

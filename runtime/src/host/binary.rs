@@ -1,8 +1,9 @@
 //! Two operands of one dtype.
 
 use super::bad_dtype;
-use super::nest::{Kernel, row2};
-use super::num::{Elem, Flag, Float, Int, Num, Real};
+use super::nest::{Kernel, calls2, row2, turn2};
+use super::num::{Elem, Flag, Int, Num, Real};
+use super::stage::{home, load, ring, store};
 use crate::dtype::DType;
 use crate::error::Result;
 
@@ -37,69 +38,103 @@ pub enum Binary {
 pub fn kernel(op: Binary, dtype: DType) -> Result<Kernel<2>> {
     use Binary as B;
     let name = "this elementwise op";
-    macro_rules! num {
-        ($make:ident, $f:expr) => {
-            with_num!(name, dtype, T => Kernel::$make(row2::<T, T, T, _>($f)))
-        };
+    let fits = match op {
+        B::Add | B::Sub | B::Mul | B::FloorDivide | B::Remainder | B::Power => !dtype.is_bool(),
+        B::Div | B::Arctan2 | B::MulStrongZero => dtype.is_float(),
+        B::BitwiseAnd | B::BitwiseOr | B::BitwiseXor => !dtype.is_float(),
+        B::LeftShift | B::RightShift => dtype.is_int(),
+        _ => true,
+    };
+    if !fits || dtype == DType::Key {
+        return Err(bad_dtype(name, dtype));
     }
-    macro_rules! all {
-        ($R:ty, $f:expr) => {
-            with_all!(name, dtype, T => Kernel::cheap(row2::<T, T, $R, _>($f)))
+    let (here, wrapped) = (home(dtype), ring(dtype));
+    // Of the results of an op that wraps, only the low bits are kept: then `u32` counts as `i32`.
+    let through = |kernel: Kernel<2>| kernel.staged(load(dtype), store(dtype));
+    let wrapping = |kernel: Kernel<2>| {
+        if wrapped.itemsize() == dtype.itemsize() {
+            kernel
+        } else {
+            kernel.staged(load(dtype), store(dtype))
+        }
+    };
+    let flags = |kernel: Kernel<2>| kernel.staged(load(dtype), None);
+    let equality = |kernel: Kernel<2>| {
+        if wrapped.itemsize() == dtype.itemsize() {
+            kernel
+        } else {
+            kernel.staged(load(dtype), None)
+        }
+    };
+    macro_rules! order {
+        ($f:expr) => {
+            flags(with_home!(name, here, T => Kernel::cheap(turn2::<T, Flag, _>($f))))
         };
     }
     macro_rules! bits {
-        ($int:ident, $flag:expr) => {
-            match dtype {
-                DType::Bool => Kernel::cheap(row2($flag)),
-                _ => with_int!(name, dtype, T => Kernel::cheap(row2(|a: T, b: T| Int::$int(a, b)))),
+        ($int:ident, $op:tt) => {
+            match dtype.itemsize() {
+                1 => Kernel::cheap(row2(|a: u8, b: u8| a $op b)),
+                _ => wrapping(with_words!(name, wrapped, T => Kernel::cheap(row2(|a: T, b: T| Int::$int(a, b))))),
             }
         };
     }
     Ok(match op {
-        B::Add => num!(cheap, |a, b| a.add(b)),
-        B::Sub => num!(cheap, |a, b| a.sub(b)),
-        B::Mul => num!(cheap, |a, b| a.mul(b)),
-        B::FloorDivide => num!(dear, |a, b| a.floor_div(b)),
-        B::Remainder => num!(dear, Num::rem),
-        B::Power => num!(dear, Num::pow),
-        B::Maximum => with_all!(name, dtype, T => Kernel::cheap(row2(|a: T, b: T| a.larger(b)))),
-        B::Minimum => with_all!(name, dtype, T => Kernel::cheap(row2(|a: T, b: T| a.smaller(b)))),
-        B::Equal => all!(Flag, |a, b| Flag::of(a == b)),
-        B::NotEqual => all!(Flag, |a, b| Flag::of(a != b)),
-        B::Less => all!(Flag, |a, b| Flag::of(a < b)),
-        B::LessEqual => all!(Flag, |a, b| Flag::of(a <= b)),
-        B::Greater => all!(Flag, |a, b| Flag::of(a > b)),
-        B::GreaterEqual => all!(Flag, |a, b| Flag::of(a >= b)),
-        B::BitwiseAnd => bits!(and, |a: Flag, b: Flag| Flag::of(a.get() & b.get())),
-        B::BitwiseOr => bits!(or, |a: Flag, b: Flag| Flag::of(a.get() | b.get())),
-        B::BitwiseXor => bits!(xor, |a: Flag, b: Flag| Flag::of(a.get() ^ b.get())),
-        B::LeftShift => {
-            with_int!(name, dtype, T => Kernel::cheap(row2(|a: T, b: T| Int::shl(a, b))))
+        B::Add => {
+            wrapping(with_ring!(name, wrapped, T => Kernel::cheap(row2(|a: T, b: T| a.add(b)))))
         }
-        B::RightShift => {
-            with_int!(name, dtype, T => Kernel::cheap(row2(|a: T, b: T| Int::shr(a, b))))
+        B::Sub => {
+            wrapping(with_ring!(name, wrapped, T => Kernel::cheap(row2(|a: T, b: T| a.sub(b)))))
         }
-        B::Div | B::Arctan2 | B::MulStrongZero => {
-            with_float!(name, dtype, T => float::<T>(op).ok_or_else(|| bad_dtype(name, dtype))?)
+        B::Mul => {
+            wrapping(with_ring!(name, wrapped, T => Kernel::cheap(row2(|a: T, b: T| a.mul(b)))))
         }
-    })
-}
-
-fn float<T: Float>(op: Binary) -> Option<Kernel<2>> {
-    Some(match op {
-        Binary::Div => Kernel::cheap(row2(|a: T, b: T| {
-            T::from_calc(Real::div(a.calc(), b.calc()))
-        })),
-        Binary::Arctan2 => {
-            Kernel::dear(row2(|a: T, b: T| T::from_calc(a.calc().arctan2(b.calc()))))
+        B::FloorDivide => {
+            through(with_home!(name, here, T => Kernel::dear(calls2(|a: T, b: T| a.floor_div(b)))))
         }
-        Binary::MulStrongZero => Kernel::cheap(row2(|a: T, b: T| {
-            if a.calc() == T::Calc::ZERO {
-                T::ZERO
-            } else {
-                a.mul(b)
-            }
-        })),
-        _ => return None,
+        B::Remainder => {
+            through(with_home!(name, here, T => Kernel::dear(calls2(|a: T, b: T| Num::rem(a, b)))))
+        }
+        B::Power => {
+            through(with_home!(name, here, T => Kernel::dear(calls2(|a: T, b: T| Num::pow(a, b)))))
+        }
+        B::Maximum => {
+            through(with_home!(name, here, T => Kernel::cheap(row2(|a: T, b: T| a.larger(b)))))
+        }
+        B::Minimum => {
+            through(with_home!(name, here, T => Kernel::cheap(row2(|a: T, b: T| a.smaller(b)))))
+        }
+        B::Equal => equality(
+            with_ring!(name, wrapped, T => Kernel::cheap(turn2(|a: T, b: T| Flag::of(a == b)))),
+        ),
+        B::NotEqual => equality(
+            with_ring!(name, wrapped, T => Kernel::cheap(turn2(|a: T, b: T| Flag::of(a != b)))),
+        ),
+        B::Less => order!(|a, b| Flag::of(a < b)),
+        B::LessEqual => order!(|a, b| Flag::of(a <= b)),
+        B::Greater => order!(|a, b| Flag::of(a > b)),
+        B::GreaterEqual => order!(|a, b| Flag::of(a >= b)),
+        B::BitwiseAnd => bits!(and, &),
+        B::BitwiseOr => bits!(or, |),
+        B::BitwiseXor => bits!(xor, ^),
+        B::LeftShift => wrapping(
+            with_words!(name, wrapped, T => Kernel::cheap(row2(|a: T, b: T| Int::shl(a, b)))),
+        ),
+        B::RightShift => match dtype {
+            // Random numbers are made with it.
+            DType::U32 => Kernel::cheap(row2(|a: u32, b: u32| Int::shr(a, b))),
+            DType::U64 => Kernel::cheap(row2(|a: u64, b: u64| Int::shr(a, b))),
+            DType::I64 => Kernel::cheap(row2(|a: i64, b: i64| Int::shr(a, b))),
+            _ => through(Kernel::cheap(row2(|a: i32, b: i32| Int::shr(a, b)))),
+        },
+        B::Div => {
+            through(with_real!(name, here, T => Kernel::cheap(row2(|a: T, b: T| Real::div(a, b)))))
+        }
+        B::Arctan2 => {
+            through(with_real!(name, here, T => Kernel::dear(calls2(|a: T, b: T| a.arctan2(b)))))
+        }
+        B::MulStrongZero => through(with_real!(name, here, T => Kernel::cheap(row2(
+            |a: T, b: T| if a == T::ZERO { T::ZERO } else { a.mul(b) },
+        )))),
     })
 }

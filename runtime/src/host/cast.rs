@@ -1,40 +1,13 @@
-//! Conversions between dtypes.
+//! Conversions between dtypes: floats truncate and saturate to integers, integers wrap, everything else rounds.
 
 use half::{bf16, f16};
 
-use super::nest::{Kernel, row1};
+use super::bad_dtype;
+use super::nest::{Kernel, Row, Stage, row1, turn1};
 use super::num::Flag;
+use super::stage;
 use crate::dtype::DType;
 use crate::error::Result;
-
-/// A conversion as `cast` defines it: floats truncate and saturate to integers, integers wrap, everything else rounds.
-trait To<U> {
-    fn to(self) -> U;
-}
-
-macro_rules! to_as {
-    ($($A:ty => $($B:ty),+);+ $(;)?) => {$($(
-        impl To<$B> for $A {
-            #[inline(always)]
-            fn to(self) -> $B {
-                self as $B
-            }
-        }
-    )+)+};
-}
-
-to_as! {
-    i8 => i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
-    i16 => i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
-    i32 => i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
-    i64 => i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
-    u8 => i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
-    u16 => i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
-    u32 => i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
-    u64 => i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
-    f32 => i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
-    f64 => i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
-}
 
 /// `x` rounded to odd: a second rounding, to fewer than 22 bits, then gives what rounding once would.
 #[inline(always)]
@@ -50,108 +23,94 @@ fn round_to_odd(x: f64) -> f32 {
     f32::from_bits(bits | 1)
 }
 
-macro_rules! small_floats {
-    ($($A:ty),+) => {$(
-        impl To<f16> for $A {
-            #[inline(always)]
-            fn to(self) -> f16 {
-                // Exact up to 2^53, far above the largest finite value.
-                f16::from_f32(round_to_odd(self as f64))
-            }
-        }
-        impl To<bf16> for $A {
-            #[inline(always)]
-            fn to(self) -> bf16 {
-                bf16::from_f32(self as f32)
-            }
-        }
-    )+};
-}
-
-small_floats!(i8, i16, i32, i64, u8, u16, u32, u64, f64);
-
-impl To<f16> for f32 {
-    #[inline(always)]
-    fn to(self) -> f16 {
-        f16::from_f32(self)
+/// The widest dtype of the same kind, which has every value of `dtype`.
+fn hub(dtype: DType) -> DType {
+    match dtype {
+        DType::U64 => DType::U64,
+        dtype if dtype.is_float() => DType::F64,
+        _ => DType::I64,
     }
 }
 
-impl To<bf16> for f32 {
-    #[inline(always)]
-    fn to(self) -> bf16 {
-        bf16::from_f32(self)
-    }
+/// From `dtype` to its hub.
+fn to_hub(dtype: DType) -> Option<Stage> {
+    let row = match dtype {
+        DType::Bool => turn1(|x: Flag| x.get() as i64),
+        DType::I8 => turn1(|x: i8| x as i64),
+        DType::I16 => turn1(|x: i16| x as i64),
+        DType::I32 => turn1(|x: i32| x as i64),
+        DType::U8 => turn1(|x: u8| x as i64),
+        DType::U16 => turn1(|x: u16| x as i64),
+        DType::U32 => turn1(|x: u32| x as i64),
+        DType::F16 => turn1(|x: f16| x.to_f64()),
+        DType::BF16 => turn1(|x: bf16| x.to_f64()),
+        DType::F32 => turn1(|x: f32| x as f64),
+        _ => return None,
+    };
+    Some(Stage { row, itemsize: 8 })
 }
 
-macro_rules! from_half {
-    ($A:ty => $($B:ty),+) => {$(
-        impl To<$B> for $A {
-            #[inline(always)]
-            fn to(self) -> $B {
-                self.to_f32().to()
-            }
-        }
-    )+};
+/// From a hub to `dtype`.
+fn from_hub(hub: DType, to: DType) -> Option<Row<1>> {
+    use DType as D;
+    Some(match (hub, to) {
+        (D::F64, D::Bool) => turn1(|x: f64| Flag::of(x != 0.0)),
+        (D::F64, D::I8) => turn1(|x: f64| x as i8),
+        (D::F64, D::I16) => turn1(|x: f64| x as i16),
+        (D::F64, D::I32) => turn1(|x: f64| x as i32),
+        (D::F64, D::I64) => turn1(|x: f64| x as i64),
+        (D::F64, D::U8) => turn1(|x: f64| x as u8),
+        (D::F64, D::U16) => turn1(|x: f64| x as u16),
+        (D::F64, D::U32) => turn1(|x: f64| x as u32),
+        (D::F64, D::U64) => turn1(|x: f64| x as u64),
+        (D::F64, D::F16) => turn1(|x: f64| f16::from_f32(round_to_odd(x))),
+        (D::F64, D::BF16) => turn1(|x: f64| bf16::from_f32(x as f32)),
+        (D::F64, D::F32) => turn1(|x: f64| x as f32),
+        (D::F64, D::F64) => row1(|x: f64| x),
+        (_, D::Bool) => turn1(|x: u64| Flag::of(x != 0)),
+        (_, D::I8 | D::U8) => turn1(|x: u64| x as u8),
+        (_, D::I16 | D::U16) => turn1(|x: u64| x as u16),
+        (_, D::I32 | D::U32) => turn1(|x: u64| x as u32),
+        (_, D::I64 | D::U64) => row1(|x: u64| x),
+        // Exact up to 2^53, far above the largest finite value.
+        (D::I64, D::F16) => turn1(|x: i64| f16::from_f32(round_to_odd(x as f64))),
+        (D::I64, D::BF16) => turn1(|x: i64| bf16::from_f32(x as f32)),
+        (D::I64, D::F32) => turn1(|x: i64| x as f32),
+        (D::I64, D::F64) => turn1(|x: i64| x as f64),
+        (_, D::F16) => turn1(|x: u64| f16::from_f32(round_to_odd(x as f64))),
+        (_, D::BF16) => turn1(|x: u64| bf16::from_f32(x as f32)),
+        (_, D::F32) => turn1(|x: u64| x as f32),
+        (_, D::F64) => turn1(|x: u64| x as f64),
+        (_, D::C64 | D::C128 | D::Key | D::Token) => return None,
+    })
 }
 
-from_half!(f16 => i8, i16, i32, i64, u8, u16, u32, u64, bf16, f32, f64);
-from_half!(bf16 => i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64);
-
-macro_rules! same {
-    ($($A:ty),+) => {$(
-        impl To<$A> for $A {
-            #[inline(always)]
-            fn to(self) -> $A {
-                self
-            }
-        }
-    )+};
-}
-
-same!(f16, bf16, Flag);
-
-macro_rules! flags {
-    ($($A:ty),+) => {$(
-        impl To<Flag> for $A {
-            #[inline(always)]
-            fn to(self) -> Flag {
-                Flag::of(self != 0 as $A)
-            }
-        }
-        impl To<$A> for Flag {
-            #[inline(always)]
-            fn to(self) -> $A {
-                self.get() as u8 as $A
-            }
-        }
-    )+};
-}
-
-flags!(i8, i16, i32, i64, u8, u16, u32, u64, f32, f64);
-
-macro_rules! half_flags {
-    ($($A:ty),+) => {$(
-        impl To<Flag> for $A {
-            #[inline(always)]
-            fn to(self) -> Flag {
-                Flag::of(self.to_f32() != 0.0)
-            }
-        }
-        impl To<$A> for Flag {
-            #[inline(always)]
-            fn to(self) -> $A {
-                if self.get() { <$A>::ONE } else { <$A>::ZERO }
-            }
-        }
-    )+};
-}
-
-half_flags!(f16, bf16);
-
-/// The kernel that converts `from` to `to`.
+/// The kernel that converts `from` to `to`: in one step where that is often done, else by way of a hub.
 pub fn kernel(from: DType, to: DType) -> Result<Kernel<1>> {
-    with_all!("cast", from, A => with_all!("cast", to, R => {
-        Ok(Kernel::cheap(row1(|x: A| To::<R>::to(x))))
-    }))
+    use DType as D;
+    if !from.is_stored() || from == D::Key {
+        return Err(bad_dtype("cast", from));
+    }
+    let direct = match (from, to) {
+        (D::Bool, D::F32) => Some(turn1(|x: Flag| x.get() as u8 as f32)),
+        (D::Bool, D::I32) => Some(turn1(|x: Flag| x.get() as i32)),
+        (D::U8, D::F32) => Some(turn1(|x: u8| x as f32)),
+        (D::I32, D::F32) => Some(turn1(|x: i32| x as f32)),
+        (D::I32, D::F64) => Some(turn1(|x: i32| x as f64)),
+        (D::U32, D::F32) => Some(turn1(|x: u32| x as f32)),
+        (D::F32, D::I32) => Some(turn1(|x: f32| x as i32)),
+        (D::F32, D::Bool) => Some(turn1(|x: f32| Flag::of(x != 0.0))),
+        (D::F32, D::F16 | D::BF16) => stage::store(to).map(|s| s.row),
+        (D::F16 | D::BF16, D::F32) => stage::load(from).map(|s| s.row),
+        (_, D::I32) if from.itemsize() < 4 && !from.is_float() => stage::load(from).map(|s| s.row),
+        (_, to) if to == hub(from) => to_hub(from).map(|s| s.row),
+        _ => None,
+    };
+    if let Some(row) = direct {
+        return Ok(Kernel::cheap(row));
+    }
+    match from_hub(hub(from), to) {
+        Some(row) => Ok(Kernel::cheap(row).staged(to_hub(from), None)),
+        None => Err(bad_dtype("cast", to)),
+    }
 }

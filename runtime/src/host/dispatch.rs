@@ -1,17 +1,16 @@
 //! From a dtype at run time to a Rust type.
+//!
+//! A kernel is compiled for few types: [`super::stage`] brings the others to these.
 
-/// Runs `$body` with `$T` the Rust type of an integer dtype.
-macro_rules! with_int {
+/// Runs `$body` with `$T` the Rust type of a dtype in which ops are computed.
+macro_rules! with_home {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            $crate::dtype::DType::I8 => with_int!(@ $T = i8, $body),
-            $crate::dtype::DType::I16 => with_int!(@ $T = i16, $body),
-            $crate::dtype::DType::I32 => with_int!(@ $T = i32, $body),
-            $crate::dtype::DType::I64 => with_int!(@ $T = i64, $body),
-            $crate::dtype::DType::U8 => with_int!(@ $T = u8, $body),
-            $crate::dtype::DType::U16 => with_int!(@ $T = u16, $body),
-            $crate::dtype::DType::U32 => with_int!(@ $T = u32, $body),
-            $crate::dtype::DType::U64 => with_int!(@ $T = u64, $body),
+            $crate::dtype::DType::F32 => with_home!(@ $T = f32, $body),
+            $crate::dtype::DType::F64 => with_home!(@ $T = f64, $body),
+            $crate::dtype::DType::I32 => with_home!(@ $T = i32, $body),
+            $crate::dtype::DType::I64 => with_home!(@ $T = i64, $body),
+            $crate::dtype::DType::U64 => with_home!(@ $T = u64, $body),
             other => return Err($crate::host::bad_dtype($op, other)),
         }
     };
@@ -22,38 +21,35 @@ macro_rules! with_int {
     }};
 }
 
-/// The same for a float dtype.
-macro_rules! with_float {
+/// The same for floats.
+macro_rules! with_real {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            $crate::dtype::DType::F16 => with_int!(@ $T = half::f16, $body),
-            $crate::dtype::DType::BF16 => with_int!(@ $T = half::bf16, $body),
-            $crate::dtype::DType::F32 => with_int!(@ $T = f32, $body),
-            $crate::dtype::DType::F64 => with_int!(@ $T = f64, $body),
+            $crate::dtype::DType::F32 => with_home!(@ $T = f32, $body),
+            $crate::dtype::DType::F64 => with_home!(@ $T = f64, $body),
             other => return Err($crate::host::bad_dtype($op, other)),
         }
     };
 }
 
-/// The same for integers and floats.
-macro_rules! with_num {
+/// The same for what wraps around, where the sign does not matter: integers count as unsigned.
+macro_rules! with_ring {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            $crate::dtype::DType::F16 => with_int!(@ $T = half::f16, $body),
-            $crate::dtype::DType::BF16 => with_int!(@ $T = half::bf16, $body),
-            $crate::dtype::DType::F32 => with_int!(@ $T = f32, $body),
-            $crate::dtype::DType::F64 => with_int!(@ $T = f64, $body),
-            int => with_int!($op, int, $T => $body),
+            $crate::dtype::DType::F32 => with_home!(@ $T = f32, $body),
+            $crate::dtype::DType::F64 => with_home!(@ $T = f64, $body),
+            other => with_words!($op, other, $T => $body),
         }
     };
 }
 
-/// The same for every stored dtype: bool is [`crate::host::num::Flag`].
-macro_rules! with_all {
+/// The same for integers only.
+macro_rules! with_words {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            $crate::dtype::DType::Bool => with_int!(@ $T = $crate::host::num::Flag, $body),
-            num => with_num!($op, num, $T => $body),
+            $crate::dtype::DType::I32 | $crate::dtype::DType::U32 => with_home!(@ $T = u32, $body),
+            $crate::dtype::DType::I64 | $crate::dtype::DType::U64 => with_home!(@ $T = u64, $body),
+            other => return Err($crate::host::bad_dtype($op, other)),
         }
     };
 }
@@ -62,11 +58,10 @@ macro_rules! with_all {
 macro_rules! with_bits {
     ($itemsize:expr, $T:ident => $body:expr) => {
         match $itemsize {
-            1 => with_int!(@ $T = u8, $body),
-            2 => with_int!(@ $T = u16, $body),
-            4 => with_int!(@ $T = u32, $body),
-            8 => with_int!(@ $T = u64, $body),
-            _ => with_int!(@ $T = u128, $body),
+            1 => with_home!(@ $T = u8, $body),
+            2 => with_home!(@ $T = u16, $body),
+            4 => with_home!(@ $T = u32, $body),
+            _ => with_home!(@ $T = u64, $body),
         }
     };
 }

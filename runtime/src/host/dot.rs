@@ -3,15 +3,23 @@
 use burn_std::Bytes;
 
 use super::num::Num;
+use super::stage::{ring, within};
 use super::{GRAIN, HostView, Out, Shared, parallel, rows_per_task};
 use crate::error::Result;
 
 /// Dense `x[batch, m, k]` times dense `y[batch, k, n]`.
-pub fn matmul(x: &HostView<'_>, y: &HostView<'_>, [batch, m, k, n]: [usize; 4]) -> Result<Bytes> {
+pub fn matmul(x: &HostView<'_>, y: &HostView<'_>, sizes: [usize; 4]) -> Result<Bytes> {
+    let inner = ring(x.dtype);
+    within(x, inner, true, &|x| {
+        within(y, inner, false, &|y| product(x, y, sizes))
+    })
+}
+
+fn product(x: &HostView<'_>, y: &HostView<'_>, [batch, m, k, n]: [usize; 4]) -> Result<Bytes> {
     let mut out = Out::zeros(batch * m * n, x.dtype.itemsize());
     let (a, b) = (Shared(x.ptr.cast_mut()), Shared(y.ptr.cast_mut()));
     let to = out.shared();
-    with_int!("dot_general", x.dtype, T => {
+    with_words!("dot_general", x.dtype, T => {
         parallel(batch * m, rows_per_task(k * n, GRAIN), &|range| {
             for row in range {
                 // SAFETY: rows of the operands at this batch; every row of the result belongs to one task.

@@ -2,8 +2,10 @@
 
 use burn_std::Bytes;
 
-use super::num::{Elem, Int, Num};
-use super::{FINE_GRAIN, GRAIN, HostView, Out, Shared, parallel, rows_per_task};
+use super::nest;
+use super::num::Num;
+use super::stage::{convert, ring};
+use super::{FINE_GRAIN, GRAIN, HostView, Out, Shared, cast, parallel, rows_per_task};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
@@ -43,10 +45,29 @@ impl Geometry {
 
 /// The values of a dense view of integers; those above `i64` saturate.
 pub fn read_integers(view: &HostView<'_>) -> Result<Vec<i64>> {
-    Ok(with_int!("indexing", view.dtype, T => {
-        // SAFETY: the view is dense and a value's elements are aligned.
-        (0..view.elements()).map(|i| unsafe { *view.ptr.cast::<T>().add(i) }.index()).collect()
-    }))
+    let n = view.elements();
+    let mut values = vec![0i64; n];
+    let (to, itemsize) = (values.as_mut_ptr().cast(), view.dtype.itemsize());
+    let kernel = cast::kernel(view.dtype, DType::I64)?;
+    // SAFETY: there is room for each element.
+    unsafe { nest::run(kernel, view.shape, [*view], [itemsize], to, 8) };
+    if view.dtype == DType::U64 {
+        for value in values.iter_mut().filter(|v| **v < 0) {
+            *value = i64::MAX;
+        }
+    }
+    Ok(values)
+}
+
+/// NaN, 0 or false: the bits that a gather gives for an index out of range.
+fn missing_bits(dtype: DType) -> u64 {
+    match dtype {
+        DType::F16 => half::f16::NAN.to_bits() as u64,
+        DType::BF16 => half::bf16::NAN.to_bits() as u64,
+        DType::F32 => f32::NAN.to_bits() as u64,
+        DType::F64 => f64::NAN.to_bits(),
+        _ => 0,
+    }
 }
 
 /// Marks an index whose row is left out.
@@ -111,13 +132,8 @@ pub fn gather(
     let itemsize = x.dtype.itemsize();
     let mut out = Out::new(g.rows() * g.post, itemsize);
     let (src, to) = (Shared(x.ptr.cast_mut()), out.shared());
-    // A key counts as the integers that it is made of.
-    let missing = if missing == DType::Key {
-        DType::U32
-    } else {
-        missing
-    };
-    with_all!("gather", missing, T => parallel(g.rows(), rows_per_task(g.post, GRAIN), &|range| {
+    let missing = missing_bits(missing);
+    with_bits!(itemsize, T => parallel(g.rows(), rows_per_task(g.post, GRAIN), &|range| {
         for row in range {
             let slab = row / g.k;
             let index = rows[slab / g.pre * g.k + row % g.k];
@@ -125,7 +141,7 @@ pub fn gather(
             unsafe {
                 let to = to.at::<T>(row * g.post);
                 if index == NOWHERE {
-                    (0..g.post).for_each(|j| *to.add(j) = T::MISSING);
+                    (0..g.post).for_each(|j| *to.add(j) = missing as T);
                 } else {
                     let from = src.at::<T>((slab * g.n + index) * g.post);
                     std::ptr::copy_nonoverlapping(from, to, g.post);
@@ -156,34 +172,50 @@ pub unsafe fn scatter(
             // SAFETY: passed on to the caller.
             unsafe { each_row::<T, T>(dst, src, &rows, g, |_, update| update) }
         }),
-        Update::Add => with_num!("scatter_add", updates.dtype, T => {
-            if size_of::<T>() == size_of::<<T as Num>::Acc>() {
-                // SAFETY: passed on to the caller.
-                unsafe { each_row::<T, T>(dst, src, &rows, g, |old, update| old.add(update)) }
-            } else {
-                // SAFETY: passed on to the caller.
-                unsafe { add_rounded_once::<T>(dst, src, &rows, g) }
+        Update::Add => {
+            let dtype = updates.dtype;
+            let calc = ring(dtype);
+            if calc.itemsize() == dtype.itemsize() {
+                with_ring!("scatter_add", calc, T => {
+                    // SAFETY: passed on to the caller.
+                    unsafe { each_row::<T, T>(dst, src, &rows, g, |old, update| old.add(update)) }
+                });
+                return Ok(());
             }
-        }),
-    }
-    Ok(())
-}
-
-/// Small floats are added up in their accumulator, so that a place hit often is rounded once.
-///
-/// # Safety
-/// As for [`scatter`].
-unsafe fn add_rounded_once<T: Num>(dst: Shared, src: Shared, rows: &[usize], g: Geometry) {
-    let total = g.batch * g.pre * g.n * g.post;
-    // SAFETY: the caller vouches for `total` elements.
-    unsafe {
-        let mut sums: Vec<T::Acc> = (0..total).map(|i| (*dst.at::<T>(i)).acc()).collect();
-        let into = Shared(sums.as_mut_ptr().cast());
-        each_row::<T::Acc, T>(into, src, rows, g, |old, update| old.add(update.acc()));
-        for (i, sum) in sums.into_iter().enumerate() {
-            *dst.at::<T>(i) = T::from_acc(sum);
+            // Small floats are added up in `f32`, so that a place hit often is rounded once.
+            let total = g.batch * g.pre * g.n * g.post;
+            let old = HostView {
+                ptr: dst.0,
+                shape: &[total],
+                strides: &[1],
+                dtype,
+            };
+            let (mut sums, added) = (convert(&old, calc)?, convert(updates, calc)?);
+            let (into, from) = (Shared(sums.as_mut_ptr()), Shared(added.as_ptr().cast_mut()));
+            with_ring!("scatter_add", calc, T => {
+                // SAFETY: the same sizes, in memory of our own.
+                unsafe { each_row::<T, T>(into, from, &rows, g, |old, update| old.add(update)) }
+            });
+            let sums = HostView {
+                ptr: sums.as_ptr(),
+                dtype: calc,
+                ..old
+            };
+            let kernel = cast::kernel(calc, dtype)?;
+            // SAFETY: the caller vouches for `total` elements.
+            unsafe {
+                nest::run(
+                    kernel,
+                    &[total],
+                    [sums],
+                    [calc.itemsize()],
+                    dst.0,
+                    dtype.itemsize(),
+                )
+            };
         }
     }
+    Ok(())
 }
 
 /// Joins every row of updates to its place, in order; columns are independent, so tasks may split them.

@@ -21,6 +21,7 @@ pub mod reduce;
 pub mod scan;
 pub mod select;
 pub mod special;
+pub mod stage;
 pub mod unary;
 pub mod window;
 

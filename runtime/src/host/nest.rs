@@ -1,33 +1,216 @@
 //! Elementwise loops over broadcast, strided operands.
 //!
-//! A kernel is a function pointer over one row, chosen once per op and dtype; the loops around it do not know types.
+//! A kernel is a function pointer over dense memory, chosen once per op and dtype; all around it is not generic. What
+//! does not lie densely, or has a dtype in which nothing is computed, goes through small buffers.
+
+use std::mem::MaybeUninit;
 
 use super::{FINE_GRAIN, GRAIN, HostView, Shared, parallel};
 use crate::value::MAX_RANK;
 
-/// Computes `n` elements: operand pointers, their strides in elements, and the dense output. An output may be the
-/// very memory of a dense operand.
-pub type Row<const N: usize> =
-    unsafe fn(n: usize, args: [*const u8; N], strides: [isize; N], out: *mut u8);
+/// Computes `n` elements of dense operands into the dense output, which may be the very memory of an operand.
+pub type Row<const N: usize> = unsafe fn(n: usize, args: [*const u8; N], out: *mut u8);
+
+/// A conversion on the way into or out of a kernel, and the item size on the kernel's side.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage {
+    pub row: Row<1>,
+    pub itemsize: usize,
+}
 
 /// A row kernel and what one of its elements costs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Kernel<const N: usize> {
     pub row: Row<N>,
     pub grain: usize,
+    /// Applied to every operand first.
+    pub load: Option<Stage>,
+    /// Applied to the result.
+    pub store: Option<Stage>,
 }
 
 impl<const N: usize> Kernel<N> {
     pub fn cheap(row: Row<N>) -> Self {
-        Kernel { row, grain: GRAIN }
+        Kernel {
+            row,
+            grain: GRAIN,
+            load: None,
+            store: None,
+        }
     }
 
     pub fn dear(row: Row<N>) -> Self {
         Kernel {
-            row,
             grain: FINE_GRAIN,
+            ..Kernel::cheap(row)
         }
     }
+
+    pub fn staged(self, load: Option<Stage>, store: Option<Stage>) -> Self {
+        Kernel {
+            load,
+            store,
+            ..self
+        }
+    }
+}
+
+/// Elements that go through the buffers at a time.
+const CHUNK: usize = 256;
+
+#[repr(align(64))]
+struct Buffer([MaybeUninit<u64>; CHUNK]);
+
+impl Buffer {
+    fn new() -> Self {
+        Buffer([MaybeUninit::uninit(); CHUNK])
+    }
+
+    fn ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Where operands and result lie.
+struct Run<'a, const N: usize> {
+    kernel: Kernel<N>,
+    args: [HostView<'a>; N],
+    itemsizes: [usize; N],
+    out: Shared,
+    out_itemsize: usize,
+}
+
+impl<const N: usize> Run<'_, N> {
+    /// `n` elements from `ptrs` at `strides` (in elements) to the output from element `at`.
+    ///
+    /// # Safety
+    /// The elements are within the operands, the output has room, and no other task writes there.
+    #[inline]
+    unsafe fn span(&self, n: usize, ptrs: [*const u8; N], strides: [isize; N], at: usize) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let out = self.out.at::<u8>(at * self.out_itemsize);
+            let bare = self.kernel.load.is_none() & self.kernel.store.is_none();
+            if bare && strides.iter().all(|&s| s == 1) {
+                (self.kernel.row)(n, ptrs, out);
+            } else {
+                self.buffered(n, ptrs, strides, out);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Run::span`].
+    #[inline(never)]
+    unsafe fn buffered(&self, n: usize, ptrs: [*const u8; N], strides: [isize; N], out: *mut u8) {
+        let mut dense: [Buffer; N] = std::array::from_fn(|_| Buffer::new());
+        let mut loaded: [Buffer; N] = std::array::from_fn(|_| Buffer::new());
+        let mut result = Buffer::new();
+        // SAFETY: passed on to the caller; a buffer has room for a chunk of any element type.
+        unsafe {
+            for first in (0..n).step_by(CHUNK) {
+                let m = CHUNK.min(n - first);
+                let mut args = ptrs;
+                for k in 0..N {
+                    let (stride, item) = (strides[k], self.itemsizes[k]);
+                    if stride == 0 {
+                        if first == 0 {
+                            repeat(ptrs[k], item, dense[k].ptr(), m);
+                            if let Some(load) = self.kernel.load {
+                                (load.row)(m, [dense[k].ptr()], loaded[k].ptr());
+                            }
+                        }
+                        args[k] = match self.kernel.load {
+                            Some(_) => loaded[k].ptr(),
+                            None => dense[k].ptr(),
+                        };
+                        continue;
+                    }
+                    args[k] = ptrs[k].offset(first as isize * stride * item as isize);
+                    if stride != 1 {
+                        gather(args[k], stride, item, dense[k].ptr(), m);
+                        args[k] = dense[k].ptr();
+                    }
+                    if let Some(load) = self.kernel.load {
+                        (load.row)(m, [args[k]], loaded[k].ptr());
+                        args[k] = loaded[k].ptr();
+                    }
+                }
+                let out = out.add(first * self.out_itemsize);
+                match self.kernel.store {
+                    Some(store) => {
+                        (self.kernel.row)(m, args, result.ptr());
+                        (store.row)(m, [result.ptr()], out);
+                    }
+                    None => (self.kernel.row)(m, args, out),
+                }
+            }
+        }
+    }
+
+    /// The elements `range` of the nest.
+    ///
+    /// # Safety
+    /// As for [`run`], with `range` within the elements of the nest.
+    unsafe fn rows(&self, nest: &Nest<N>, range: std::ops::Range<usize>) {
+        let inner = nest.rank - 1;
+        let mut at = [0usize; MAX_RANK + 1];
+        let mut rest = range.start;
+        for axis in (0..nest.rank).rev() {
+            at[axis] = rest % nest.dims[axis];
+            rest /= nest.dims[axis];
+        }
+        let mut done = range.start;
+        let strides: [isize; N] = std::array::from_fn(|k| nest.strides[k][inner]);
+        while done < range.end {
+            let n = (nest.dims[inner] - at[inner]).min(range.end - done);
+            let mut ptrs = [std::ptr::null(); N];
+            for k in 0..N {
+                let offset: isize = (0..nest.rank)
+                    .map(|axis| at[axis] as isize * nest.strides[k][axis])
+                    .sum();
+                // SAFETY: `at` is within the shape, so the offset is within the operand.
+                ptrs[k] = unsafe { self.args[k].ptr.offset(offset * self.itemsizes[k] as isize) };
+            }
+            // SAFETY: `n` elements remain in this row of every operand and in the range of the output.
+            unsafe { self.span(n, ptrs, strides, done) };
+            done += n;
+            at[inner] += n;
+            let mut axis = inner;
+            while at[axis] == nest.dims[axis] && axis > 0 {
+                at[axis] = 0;
+                axis -= 1;
+                at[axis] += 1;
+            }
+        }
+    }
+}
+
+/// `n` copies of one element.
+///
+/// # Safety
+/// `from` is readable, `to` has room.
+unsafe fn repeat(from: *const u8, itemsize: usize, to: *mut u8, n: usize) {
+    // SAFETY: passed on to the caller.
+    with_bits!(itemsize, T => unsafe {
+        let value = *from.cast::<T>();
+        for i in 0..n {
+            *to.cast::<T>().add(i) = value;
+        }
+    });
+}
+
+/// `n` elements, `stride` elements apart.
+///
+/// # Safety
+/// They are readable, `to` has room.
+unsafe fn gather(from: *const u8, stride: isize, itemsize: usize, to: *mut u8, n: usize) {
+    // SAFETY: passed on to the caller.
+    with_bits!(itemsize, T => unsafe {
+        for i in 0..n {
+            *to.cast::<T>().add(i) = *from.cast::<T>().offset(i as isize * stride);
+        }
+    });
 }
 
 /// Operands of which each has at least one element; `strides` in elements of `shape`.
@@ -95,7 +278,13 @@ pub unsafe fn run<const N: usize>(
     if total == 0 {
         return;
     }
-    let out = Shared(out);
+    let run = Run {
+        kernel,
+        args,
+        itemsizes,
+        out: Shared(out),
+        out_itemsize,
+    };
     let flat = |v: &HostView<'_>| v.shape.is_empty() || (v.shape == shape && v.is_dense());
     if args.iter().all(flat) {
         let strides = args.map(|v| !v.shape.is_empty() as isize);
@@ -107,14 +296,7 @@ pub unsafe fn run<const N: usize>(
                 ptrs[k] = unsafe { args[k].ptr.offset(at) };
             }
             // SAFETY: `range` is within the result; tasks have disjoint ranges.
-            unsafe {
-                (kernel.row)(
-                    range.len(),
-                    ptrs,
-                    strides,
-                    out.at::<u8>(range.start * out_itemsize),
-                )
-            };
+            unsafe { run.span(range.len(), ptrs, strides, range.start) };
         };
         if total <= kernel.grain {
             work(0..total);
@@ -124,53 +306,10 @@ pub unsafe fn run<const N: usize>(
         return;
     }
     let nest = Nest::new(shape, &args);
-    parallel(total, kernel.grain, &|range| {
-        // SAFETY: `range` is within the result; tasks have disjoint ranges.
-        unsafe { rows(&kernel, &nest, &args, &itemsizes, range, out, out_itemsize) }
+    // SAFETY: `range` is within the result; tasks have disjoint ranges.
+    parallel(total, kernel.grain, &|range| unsafe {
+        run.rows(&nest, range)
     });
-}
-
-/// # Safety
-/// As for [`run`], with `range` within the elements of the nest.
-unsafe fn rows<const N: usize>(
-    kernel: &Kernel<N>,
-    nest: &Nest<N>,
-    args: &[HostView<'_>; N],
-    itemsizes: &[usize; N],
-    range: std::ops::Range<usize>,
-    out: Shared,
-    out_itemsize: usize,
-) {
-    let inner = nest.rank - 1;
-    let mut at = [0usize; MAX_RANK + 1];
-    let mut rest = range.start;
-    for axis in (0..nest.rank).rev() {
-        at[axis] = rest % nest.dims[axis];
-        rest /= nest.dims[axis];
-    }
-    let mut done = range.start;
-    let strides: [isize; N] = std::array::from_fn(|k| nest.strides[k][inner]);
-    while done < range.end {
-        let n = (nest.dims[inner] - at[inner]).min(range.end - done);
-        let mut ptrs = [std::ptr::null(); N];
-        for k in 0..N {
-            let offset: isize = (0..nest.rank)
-                .map(|axis| at[axis] as isize * nest.strides[k][axis])
-                .sum();
-            // SAFETY: `at` is within the shape, so the offset is within the operand.
-            ptrs[k] = unsafe { args[k].ptr.offset(offset * itemsizes[k] as isize) };
-        }
-        // SAFETY: `n` elements remain in this row of every operand and in the range of the output.
-        unsafe { (kernel.row)(n, ptrs, strides, out.at::<u8>(done * out_itemsize)) };
-        done += n;
-        at[inner] += n;
-        let mut axis = inner;
-        while at[axis] == nest.dims[axis] && axis > 0 {
-            at[axis] = 0;
-            axis -= 1;
-            at[axis] += 1;
-        }
-    }
 }
 
 /// The value of a function type that has no data: a closure without captures.
@@ -181,190 +320,254 @@ fn stateless<F: Copy>() -> F {
     unsafe { std::ptr::NonNull::<F>::dangling().read() }
 }
 
-/// True when the processor has the instructions that the faster copies of the kernels use.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn fast_cpu() -> bool {
-    std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c")
+// There are hundreds of kernels, so each is as little code as can be. The loops in place keep one pointer, because a
+// compiler cannot vectorise across two that may be equal.
+
+/// # Safety
+/// As for [`Row`], with operand and result of the closure's types.
+#[inline(always)]
+unsafe fn each1<A: Copy, R: Copy, F: Fn(A) -> R + Copy>(
+    n: usize,
+    args: [*const u8; 1],
+    out: *mut u8,
+) {
+    let (f, a, out) = (stateless::<F>(), args[0].cast::<A>(), out.cast::<R>());
+    for i in 0..n {
+        // SAFETY: the caller vouches for `n` elements.
+        unsafe { *out.add(i) = f(*a.add(i)) };
+    }
+}
+
+/// # Safety
+/// As for [`each1`].
+#[inline(always)]
+unsafe fn each1_here<A: Copy, R: Copy, F: Fn(A) -> A + Copy>(
+    n: usize,
+    args: [*const u8; 1],
+    out: *mut u8,
+) {
+    if std::ptr::eq(args[0], out) {
+        let (f, a) = (stateless::<F>(), out.cast::<A>());
+        for i in 0..n {
+            // SAFETY: the caller vouches for `n` elements.
+            unsafe { *a.add(i) = f(*a.add(i)) };
+        }
+    } else {
+        // SAFETY: passed on to the caller.
+        unsafe { each1::<A, A, F>(n, args, out) };
+    }
+}
+
+/// # Safety
+/// As for [`Row`], with operands and result of the closure's types.
+#[inline(always)]
+unsafe fn each2<A: Copy, R: Copy, F: Fn(A, A) -> R + Copy>(
+    n: usize,
+    args: [*const u8; 2],
+    out: *mut u8,
+) {
+    let (f, out) = (stateless::<F>(), out.cast::<R>());
+    let (a, b) = (args[0].cast::<A>(), args[1].cast::<A>());
+    for i in 0..n {
+        // SAFETY: the caller vouches for `n` elements.
+        unsafe { *out.add(i) = f(*a.add(i), *b.add(i)) };
+    }
+}
+
+/// # Safety
+/// As for [`each2`].
+#[inline(always)]
+unsafe fn each2_here<A: Copy, R: Copy, F: Fn(A, A) -> A + Copy>(
+    n: usize,
+    args: [*const u8; 2],
+    out: *mut u8,
+) {
+    let (f, here) = (stateless::<F>(), out.cast::<A>());
+    let (a, b) = (args[0].cast::<A>(), args[1].cast::<A>());
+    // SAFETY: the caller vouches for `n` elements.
+    unsafe {
+        if std::ptr::eq(a, here) {
+            for i in 0..n {
+                *here.add(i) = f(*here.add(i), *b.add(i));
+            }
+        } else if std::ptr::eq(b, here) {
+            for i in 0..n {
+                *here.add(i) = f(*a.add(i), *here.add(i));
+            }
+        } else {
+            each2::<A, A, F>(n, args, out);
+        }
+    }
+}
+
+/// Where `c` is set from `a`, elsewhere from `b`.
+///
+/// # Safety
+/// As for [`Row`], with a byte as the condition and two operands of `A`.
+#[inline(always)]
+unsafe fn choose<A: Copy>(n: usize, args: [*const u8; 3], out: *mut u8) {
+    let (c, here) = (args[0], out.cast::<A>());
+    let (a, b) = (args[1].cast::<A>(), args[2].cast::<A>());
+    // SAFETY: the caller vouches for `n` elements.
+    unsafe {
+        if std::ptr::eq(a, here) {
+            for i in 0..n {
+                let (x, y) = (*here.add(i), *b.add(i));
+                *here.add(i) = if *c.add(i) != 0 { x } else { y };
+            }
+        } else if std::ptr::eq(b, here) {
+            for i in 0..n {
+                let (x, y) = (*a.add(i), *here.add(i));
+                *here.add(i) = if *c.add(i) != 0 { x } else { y };
+            }
+        } else {
+            for i in 0..n {
+                let (x, y) = (*a.add(i), *b.add(i));
+                *here.add(i) = if *c.add(i) != 0 { x } else { y };
+            }
+        }
+    }
+}
+
+/// Its own function, so that a loop over it stays small.
+#[inline(never)]
+fn apply1<A: Copy, R: Copy, F: Fn(A) -> R + Copy>(a: A) -> R {
+    stateless::<F>()(a)
+}
+
+/// As [`apply1`].
+#[inline(never)]
+fn apply2<A: Copy, R: Copy, F: Fn(A, A) -> R + Copy>(a: A, b: A) -> R {
+    stateless::<F>()(a, b)
+}
+
+/// The slow form of a kernel, for processors without AVX2.
+///
+/// # Safety
+/// As for [`each1`].
+#[allow(dead_code)]
+unsafe fn slow1<A: Copy, R: Copy, F: Fn(A) -> R + Copy>(
+    n: usize,
+    args: [*const u8; 1],
+    out: *mut u8,
+) {
+    let (a, out) = (args[0].cast::<A>(), out.cast::<R>());
+    for i in 0..n {
+        // SAFETY: the caller vouches for `n` elements.
+        unsafe { *out.add(i) = apply1::<A, R, F>(*a.add(i)) };
+    }
+}
+
+/// As [`slow1`].
+///
+/// # Safety
+/// As for [`each2`].
+#[allow(dead_code)]
+unsafe fn slow2<A: Copy, R: Copy, F: Fn(A, A) -> R + Copy>(
+    n: usize,
+    args: [*const u8; 2],
+    out: *mut u8,
+) {
+    let (a, b, out) = (args[0].cast::<A>(), args[1].cast::<A>(), out.cast::<R>());
+    for i in 0..n {
+        // SAFETY: the caller vouches for `n` elements.
+        unsafe { *out.add(i) = apply2::<A, R, F>(*a.add(i), *b.add(i)) };
+    }
+}
+
+/// A kernel of a function that costs more than the loop around it; `f` must not capture.
+pub fn calls1<A: Copy, R: Copy, F: Fn(A) -> R + Copy>(_f: F) -> Row<1> {
+    unsafe fn row<A: Copy, R: Copy, F: Fn(A) -> R + Copy>(
+        n: usize,
+        args: [*const u8; 1],
+        out: *mut u8,
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe { each1::<A, R, F>(n, args, out) }
+    }
+    row::<A, R, F>
+}
+
+/// As [`calls1`].
+pub fn calls2<A: Copy, R: Copy, F: Fn(A, A) -> R + Copy>(_f: F) -> Row<2> {
+    unsafe fn row<A: Copy, R: Copy, F: Fn(A, A) -> R + Copy>(
+        n: usize,
+        args: [*const u8; 2],
+        out: *mut u8,
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe { each2::<A, R, F>(n, args, out) }
+    }
+    row::<A, R, F>
 }
 
 macro_rules! row_kernels {
-    ($pick:ident, $plain:ident, $fast:ident, $n:literal, ($($A:ident),+), |$len:ident, $args:ident, $strides:ident, $out:ident, $f:ident| $body:block) => {
-        /// # Safety
-        /// As for [`Row`], with operands and result of the closure's types.
-        #[inline(always)]
-        unsafe fn $plain<$($A: Copy,)+ R: Copy, F: Fn($($A),+) -> R + Copy>(
-            $len: usize,
-            $args: [*const u8; $n],
-            $strides: [isize; $n],
-            $out: *mut u8,
-        ) {
-            let $f = stateless::<F>();
-            let $out = $out.cast::<R>();
-            $body
-        }
-
-        /// # Safety
-        /// As for [`Row`], on a processor for which [`fast_cpu`] holds.
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2,f16c")]
-        unsafe fn $fast<$($A: Copy,)+ R: Copy, F: Fn($($A),+) -> R + Copy>(
-            len: usize,
-            args: [*const u8; $n],
-            strides: [isize; $n],
-            out: *mut u8,
-        ) {
-            // SAFETY: passed on to the caller.
-            unsafe { $plain::<$($A,)+ R, F>(len, args, strides, out) }
-        }
-
-        /// The row kernel that applies `f` to each element; `f` must not capture.
-        pub fn $pick<$($A: Copy,)+ R: Copy, F: Fn($($A),+) -> R + Copy>(_f: F) -> Row<$n> {
-            #[cfg(target_arch = "x86_64")]
-            if fast_cpu() {
-                return $fast::<$($A,)+ R, F>;
+    ($(#[$doc:meta])* $pick:ident, $n:literal, $each:ident, $slow:ident, ($($A:ty),+), $R:ty) => {
+        $(#[$doc])*
+        pub fn $pick<A: Copy, R: Copy, F: Fn($($A),+) -> $R + Copy>(_f: F) -> Row<$n> {
+            /// # Safety
+            /// As for [`Row`], on a processor with AVX2.
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+            unsafe fn fast<A: Copy, R: Copy, F: Fn($($A),+) -> $R + Copy>(
+                n: usize,
+                args: [*const u8; $n],
+                out: *mut u8,
+            ) {
+                // SAFETY: passed on to the caller.
+                unsafe { $each::<A, R, F>(n, args, out) }
             }
-            $plain::<$($A,)+ R, F>
+            #[cfg(target_arch = "x86_64")]
+            if !std::is_x86_feature_detected!("avx2") {
+                return $slow::<A, $R, F>;
+            }
+            fast::<A, R, F>
         }
     };
 }
 
-// Each loop is written for the strides that occur, so that it can be vectorised; the in-place forms keep one pointer,
-// because a compiler cannot vectorise across two that may be equal.
-row_kernels!(row1, plain1, fast1, 1, (A), |n, args, strides, out, f| {
-    let a = args[0].cast::<A>();
-    // SAFETY: the caller vouches for `n` elements at these strides.
-    unsafe {
-        match strides[0] {
-            1 if std::ptr::eq(a.cast::<u8>(), out.cast::<u8>()) => {
-                let a = out.cast::<A>();
-                for i in 0..n {
-                    *out.add(i) = f(*a.add(i));
-                }
-            }
-            1 => {
-                for i in 0..n {
-                    *out.add(i) = f(*a.add(i));
-                }
-            }
-            0 => {
-                let value = f(*a);
-                for i in 0..n {
-                    *out.add(i) = value;
-                }
-            }
-            s => {
-                for i in 0..n {
-                    *out.add(i) = f(*a.offset(i as isize * s));
-                }
-            }
-        }
-    }
-});
+row_kernels! {
+    /// A kernel from one dtype to another; `f` must not capture.
+    turn1, 1, each1, slow1, (A), R
+}
 
-row_kernels!(
-    row2,
-    plain2,
-    fast2,
-    2,
-    (A, C),
-    |n, args, strides, out, f| {
-        let (a, b) = (args[0].cast::<A>(), args[1].cast::<C>());
-        let here = out.cast::<u8>().cast_const();
-        // SAFETY: the caller vouches for `n` elements at these strides.
-        unsafe {
-            match strides {
-                [1, 1] if args[0] == here => {
-                    let a = out.cast::<A>();
-                    for i in 0..n {
-                        *out.add(i) = f(*a.add(i), *b.add(i));
-                    }
-                }
-                [1, 1] if args[1] == here => {
-                    let b = out.cast::<C>();
-                    for i in 0..n {
-                        *out.add(i) = f(*a.add(i), *b.add(i));
-                    }
-                }
-                [1, 1] => {
-                    for i in 0..n {
-                        *out.add(i) = f(*a.add(i), *b.add(i));
-                    }
-                }
-                [1, 0] => {
-                    let b = *b;
-                    if args[0] == here {
-                        let a = out.cast::<A>();
-                        for i in 0..n {
-                            *out.add(i) = f(*a.add(i), b);
-                        }
-                    } else {
-                        for i in 0..n {
-                            *out.add(i) = f(*a.add(i), b);
-                        }
-                    }
-                }
-                [0, 1] => {
-                    let a = *a;
-                    if args[1] == here {
-                        let b = out.cast::<C>();
-                        for i in 0..n {
-                            *out.add(i) = f(a, *b.add(i));
-                        }
-                    } else {
-                        for i in 0..n {
-                            *out.add(i) = f(a, *b.add(i));
-                        }
-                    }
-                }
-                [s, t] => {
-                    for i in 0..n as isize {
-                        *out.offset(i) = f(*a.offset(i * s), *b.offset(i * t));
-                    }
-                }
-            }
-        }
-    }
-);
+row_kernels! {
+    /// A kernel whose result may be written over its operand; `f` must not capture.
+    row1_of, 1, each1_here, slow1, (A), A
+}
 
-row_kernels!(
-    row3,
-    plain3,
-    fast3,
-    3,
-    (A, C, E),
-    |n, args, strides, out, f| {
-        let (a, b, c) = (
-            args[0].cast::<A>(),
-            args[1].cast::<C>(),
-            args[2].cast::<E>(),
-        );
-        // SAFETY: the caller vouches for `n` elements at these strides.
-        unsafe {
-            match strides {
-                [1, 1, 1] => {
-                    for i in 0..n {
-                        *out.add(i) = f(*a.add(i), *b.add(i), *c.add(i));
-                    }
-                }
-                [1, 1, 0] => {
-                    let c = *c;
-                    for i in 0..n {
-                        *out.add(i) = f(*a.add(i), *b.add(i), c);
-                    }
-                }
-                [1, 0, 1] => {
-                    let b = *b;
-                    for i in 0..n {
-                        *out.add(i) = f(*a.add(i), b, *c.add(i));
-                    }
-                }
-                [s, t, u] => {
-                    for i in 0..n as isize {
-                        *out.offset(i) = f(*a.offset(i * s), *b.offset(i * t), *c.offset(i * u));
-                    }
-                }
-            }
-        }
+row_kernels! {
+    /// As [`turn1`], with two operands.
+    turn2, 2, each2, slow2, (A, A), R
+}
+
+row_kernels! {
+    /// As [`row1_of`], with two operands.
+    row2_of, 2, each2_here, slow2, (A, A), A
+}
+
+/// A kernel whose result may be written over its operand; `f` must not capture.
+pub fn row1<A: Copy, F: Fn(A) -> A + Copy>(f: F) -> Row<1> {
+    row1_of::<A, A, F>(f)
+}
+
+/// As [`row1`], with two operands.
+pub fn row2<A: Copy, F: Fn(A, A) -> A + Copy>(f: F) -> Row<2> {
+    row2_of::<A, A, F>(f)
+}
+
+/// The kernel of `select`.
+pub fn choice<A: Copy>() -> Row<3> {
+    /// # Safety
+    /// As for [`choose`], on a processor with AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn fast<A: Copy>(n: usize, args: [*const u8; 3], out: *mut u8) {
+        // SAFETY: passed on to the caller.
+        unsafe { choose::<A>(n, args, out) }
     }
-);
+    #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx2") {
+        return fast::<A>;
+    }
+    choose::<A>
+}

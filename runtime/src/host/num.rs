@@ -1,6 +1,4 @@
-//! The arithmetic of each element type, as `ops` defines it.
-
-use half::{bf16, f16};
+//! The arithmetic of the element types in which ops are computed; [`super::stage`] brings the others to these.
 
 /// Anything stored.
 pub trait Elem: Copy + Send + Sync + PartialOrd + 'static {
@@ -12,8 +10,6 @@ pub trait Elem: Copy + Send + Sync + PartialOrd + 'static {
     const LOWEST: Self;
     /// `inf`, the largest integer, or true.
     const HIGHEST: Self;
-    /// NaN, 0 or false: what a gather gives for an index out of range.
-    const MISSING: Self;
 
     /// The larger one; NaN wins.
     #[inline(always)]
@@ -38,14 +34,10 @@ pub trait Elem: Copy + Send + Sync + PartialOrd + 'static {
 
 /// Integers and floats.
 pub trait Num: Elem {
-    /// What sums and products are kept in: `f32` for small floats.
-    type Acc: Num;
     /// What running sums are kept in, where no pairwise order is possible.
     type Wide: Num;
     const ZERO: Self;
     const ONE: Self;
-    fn acc(self) -> Self::Acc;
-    fn from_acc(acc: Self::Acc) -> Self;
     fn wide(self) -> Self::Wide;
     fn from_wide(wide: Self::Wide) -> Self;
     fn add(self, other: Self) -> Self;
@@ -60,15 +52,6 @@ pub trait Num: Elem {
     fn from_index(i: u64) -> Self;
 }
 
-/// Floats; everything is computed in `Calc` and rounded once.
-pub trait Float: Num {
-    type Calc: Real;
-    fn calc(self) -> Self::Calc;
-    fn from_calc(x: Self::Calc) -> Self;
-    /// The mean of `count` elements that add up to `sum`.
-    fn divide_acc(sum: Self::Acc, count: usize) -> Self::Acc;
-}
-
 /// Integers.
 pub trait Int: Num + Ord {
     fn and(self, other: Self) -> Self;
@@ -77,10 +60,6 @@ pub trait Int: Num + Ord {
     fn not(self) -> Self;
     fn shl(self, by: Self) -> Self;
     fn shr(self, by: Self) -> Self;
-    /// As an index; too large a value saturates.
-    fn index(self) -> i64;
-    /// The low bits.
-    fn truncate(word: u64) -> Self;
 }
 
 /// A bool: 0 or 1 in one byte.
@@ -100,30 +79,18 @@ impl Flag {
     }
 }
 
-impl Elem for Flag {
-    const LOWEST: Self = Flag(0);
-    const HIGHEST: Self = Flag(1);
-    const MISSING: Self = Flag(0);
-}
-
 macro_rules! int {
-    ($($T:ty, $signed:literal, $wide:ty);+) => {$(
+    ($($T:ty, $signed:literal);+) => {$(
         impl Elem for $T {
             const LOWEST: Self = <$T>::MIN;
             const HIGHEST: Self = <$T>::MAX;
-            const MISSING: Self = 0;
         }
 
         #[allow(unused_comparisons, clippy::absurd_extreme_comparisons)]
         impl Num for $T {
-            type Acc = $T;
             type Wide = $T;
             const ZERO: Self = 0;
             const ONE: Self = 1;
-            #[inline(always)]
-            fn acc(self) -> Self { self }
-            #[inline(always)]
-            fn from_acc(acc: Self) -> Self { acc }
             #[inline(always)]
             fn wide(self) -> Self { self }
             #[inline(always)]
@@ -206,22 +173,14 @@ macro_rules! int {
                     self >> by
                 }
             }
-            #[inline(always)]
-            #[allow(clippy::unnecessary_fallible_conversions)]
-            fn index(self) -> i64 { i64::try_from(self).unwrap_or(i64::MAX) }
-            #[inline(always)]
-            fn truncate(word: u64) -> Self { word as $T }
         }
     )+};
 }
 
-int!(
-    i8, true, i64; i16, true, i64; i32, true, i64; i64, true, i64;
-    u8, false, u64; u16, false, u64; u32, false, u64; u64, false, u64
-);
+int!(i32, true; i64, true; u32, false; u64, false);
 
-/// `f32` and `f64`: the types in which floats are computed.
-pub trait Real: Float<Calc = Self> {
+/// `f32` and `f64`.
+pub trait Real: Num {
     fn floor(self) -> Self;
     fn ceil(self) -> Self;
     fn trunc(self) -> Self;
@@ -249,14 +208,14 @@ pub trait Real: Float<Calc = Self> {
     fn arctan2(self, x: Self) -> Self;
     fn finite(self) -> bool;
     fn div(self, other: Self) -> Self;
+    fn from_count(n: usize) -> Self;
 }
 
 macro_rules! real {
-    ($T:ty, $wide:ty, $bits:ty) => {
+    ($T:ty, $wide:ty) => {
         impl Elem for $T {
             const LOWEST: Self = <$T>::NEG_INFINITY;
             const HIGHEST: Self = <$T>::INFINITY;
-            const MISSING: Self = <$T>::NAN;
             #[inline(always)]
             fn is_nan(self) -> bool {
                 <$T>::is_nan(self)
@@ -264,18 +223,9 @@ macro_rules! real {
         }
 
         impl Num for $T {
-            type Acc = $T;
             type Wide = $wide;
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
-            #[inline(always)]
-            fn acc(self) -> Self {
-                self
-            }
-            #[inline(always)]
-            fn from_acc(acc: Self) -> Self {
-                acc
-            }
             #[inline(always)]
             fn wide(self) -> $wide {
                 self as $wide
@@ -358,120 +308,8 @@ macro_rules! real {
                 i as $T
             }
         }
-
-        impl Float for $T {
-            type Calc = $T;
-            #[inline(always)]
-            fn calc(self) -> Self {
-                self
-            }
-            #[inline(always)]
-            fn from_calc(x: Self) -> Self {
-                x
-            }
-            #[inline(always)]
-            fn divide_acc(sum: Self, count: usize) -> Self {
-                sum / count as $T
-            }
-        }
     };
 }
 
-real!(f32, f64, u32);
-real!(f64, f64, u64);
-
-macro_rules! half {
-    ($T:ty) => {
-        impl Elem for $T {
-            const LOWEST: Self = <$T>::NEG_INFINITY;
-            const HIGHEST: Self = <$T>::INFINITY;
-            const MISSING: Self = <$T>::NAN;
-            #[inline(always)]
-            fn is_nan(self) -> bool {
-                <$T>::is_nan(self)
-            }
-        }
-
-        impl Num for $T {
-            type Acc = f32;
-            type Wide = f32;
-            const ZERO: Self = <$T>::ZERO;
-            const ONE: Self = <$T>::ONE;
-            #[inline(always)]
-            fn acc(self) -> f32 {
-                self.to_f32()
-            }
-            #[inline(always)]
-            fn from_acc(acc: f32) -> Self {
-                <$T>::from_f32(acc)
-            }
-            #[inline(always)]
-            fn wide(self) -> f32 {
-                self.to_f32()
-            }
-            #[inline(always)]
-            fn from_wide(wide: f32) -> Self {
-                <$T>::from_f32(wide)
-            }
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                Self::from_acc(self.acc() + other.acc())
-            }
-            #[inline(always)]
-            fn sub(self, other: Self) -> Self {
-                Self::from_acc(self.acc() - other.acc())
-            }
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                Self::from_acc(self.acc() * other.acc())
-            }
-            #[inline(always)]
-            fn floor_div(self, other: Self) -> Self {
-                Self::from_acc(self.acc().floor_div(other.acc()))
-            }
-            #[inline(always)]
-            fn rem(self, other: Self) -> Self {
-                Self::from_acc(Num::rem(self.acc(), other.acc()))
-            }
-            #[inline(always)]
-            fn pow(self, other: Self) -> Self {
-                Self::from_acc(self.acc().powf(other.acc()))
-            }
-            #[inline(always)]
-            fn neg(self) -> Self {
-                -self
-            }
-            #[inline(always)]
-            fn abs(self) -> Self {
-                <$T>::from_bits(self.to_bits() & 0x7fff)
-            }
-            #[inline(always)]
-            fn sign(self) -> Self {
-                Self::from_acc(self.acc().sign())
-            }
-            #[inline(always)]
-            fn from_index(i: u64) -> Self {
-                <$T>::from_f32(i as f32)
-            }
-        }
-
-        impl Float for $T {
-            type Calc = f32;
-            #[inline(always)]
-            fn calc(self) -> f32 {
-                self.to_f32()
-            }
-            #[inline(always)]
-            fn from_calc(x: f32) -> Self {
-                <$T>::from_f32(x)
-            }
-            #[inline(always)]
-            fn divide_acc(sum: f32, count: usize) -> f32 {
-                sum / count as f32
-            }
-        }
-    };
-}
-
-half!(f16);
-half!(bf16);
+real!(f32, f64);
+real!(f64, f64);

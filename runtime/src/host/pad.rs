@@ -4,6 +4,7 @@ use burn_std::Bytes;
 
 use super::copy::copy;
 use super::num::Num;
+use super::stage::{convert, dense_view, ring};
 use super::{FINE_GRAIN, GRAIN, HostView, Out, dense_strides, parallel};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -53,9 +54,14 @@ pub fn iota(shape: &[usize], axis: usize, dtype: DType) -> Result<Bytes> {
     let total: usize = shape.iter().product();
     let inner: usize = shape[axis + 1..].iter().product();
     let n = shape[axis].max(1);
+    let calc = ring(dtype);
+    if calc.itemsize() != dtype.itemsize() {
+        let bytes = iota(shape, axis, DType::I64)?;
+        return convert(&dense_view(&bytes, &[total], &[1], DType::I64), dtype);
+    }
     let mut out = Out::new(total, dtype.itemsize());
     let to = out.shared();
-    with_num!("iota", dtype, T => parallel(total, FINE_GRAIN, &|range| {
+    with_ring!("iota", calc, T => parallel(total, FINE_GRAIN, &|range| {
         for i in range {
             // SAFETY: within the result; tasks have disjoint ranges.
             unsafe { *to.at::<T>(i) = T::from_index((i / inner % n) as u64) };

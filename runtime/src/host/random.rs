@@ -2,8 +2,7 @@
 
 use burn_std::Bytes;
 
-use super::num::Int;
-use super::{FINE_GRAIN, HostView, Out, parallel};
+use super::{FINE_GRAIN, HostView, Out, bad_dtype, parallel};
 use crate::dtype::DType;
 use crate::error::Result;
 
@@ -87,10 +86,13 @@ pub fn fold_in(keys: &HostView<'_>, data: &HostView<'_>) -> Bytes {
 
 /// `per_key` random words from each of dense `keys`.
 pub fn bits(keys: &HostView<'_>, per_key: usize, dtype: DType) -> Result<Bytes> {
+    if !dtype.is_int() {
+        return Err(bad_dtype("random_bits", dtype));
+    }
     let n = keys.elements() / 2 * per_key;
     let mut out = Out::new(n, dtype.itemsize());
     let to = out.shared();
-    with_int!("random_bits", dtype, T => parallel(n, FINE_GRAIN, &|range| {
+    with_bits!(dtype.itemsize(), T => parallel(n, FINE_GRAIN, &|range| {
         let mut i = range.start;
         while i < range.end {
             let (k, counter) = (i / per_key, i % per_key);
@@ -103,7 +105,7 @@ pub fn bits(keys: &HostView<'_>, per_key: usize, dtype: DType) -> Result<Bytes> 
                     (a[lane] ^ b[lane]) as u64
                 };
                 // SAFETY: within the result; tasks have disjoint ranges.
-                unsafe { *to.at::<T>(i + lane) = T::truncate(word) };
+                unsafe { *to.at::<T>(i + lane) = word as T };
             }
             i += count;
         }

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use burn_std::Bytes;
-use rayon::prelude::*;
 
 use super::num::{Elem, Num};
-use super::{GRAIN, HostView, Out, parallel, rows_per_task};
+use super::stage::{home, ring, within};
+use super::{GRAIN, HostView, Out, Shared, bad_dtype, parallel, rows_per_task};
 use crate::dtype::DType;
 use crate::error::Result;
 
@@ -21,11 +21,8 @@ pub enum Reduce {
 
 /// How elements of `T` are reduced; `join` is associative up to rounding.
 trait Rule<T>: Copy + Send + Sync {
-    type Acc: Copy + Send + Sync;
-    const START: Self::Acc;
-    fn load(x: T) -> Self::Acc;
-    fn join(a: Self::Acc, b: Self::Acc) -> Self::Acc;
-    fn finish(a: Self::Acc) -> T;
+    const START: T;
+    fn join(a: T, b: T) -> T;
 }
 
 #[derive(Clone, Copy)]
@@ -38,54 +35,42 @@ struct Max;
 struct Min;
 
 macro_rules! rule {
-    ($Rule:ty, $Bound:ident, $Acc:ty, $start:expr, $load:expr, $join:expr, $finish:expr) => {
+    ($Rule:ty, $Bound:ident, $start:expr, $join:expr) => {
         impl<T: $Bound> Rule<T> for $Rule {
-            type Acc = $Acc;
-            const START: Self::Acc = $start;
+            const START: T = $start;
             #[inline(always)]
-            fn load(x: T) -> Self::Acc {
-                $load(x)
-            }
-            #[inline(always)]
-            fn join(a: Self::Acc, b: Self::Acc) -> Self::Acc {
+            fn join(a: T, b: T) -> T {
                 $join(a, b)
-            }
-            #[inline(always)]
-            fn finish(a: Self::Acc) -> T {
-                $finish(a)
             }
         }
     };
 }
 
-rule!(
-    Sum,
-    Num,
-    T::Acc,
-    T::Acc::ZERO,
-    T::acc,
-    Num::add,
-    T::from_acc
-);
-rule!(
-    Prod,
-    Num,
-    T::Acc,
-    T::Acc::ONE,
-    T::acc,
-    Num::mul,
-    T::from_acc
-);
-rule!(Max, Elem, T, T::LOWEST, |x| x, Elem::larger, |x| x);
-rule!(Min, Elem, T, T::HIGHEST, |x| x, Elem::smaller, |x| x);
+rule!(Sum, Num, T::ZERO, Num::add);
+rule!(Prod, Num, T::ONE, Num::mul);
+rule!(Max, Elem, T::LOWEST, Elem::larger);
+rule!(Min, Elem, T::HIGHEST, Elem::smaller);
 
 /// Reduces `axes` of `x` away.
 pub fn reduce(op: Reduce, x: &HostView<'_>, axes: &[usize]) -> Result<Bytes> {
-    Ok(match op {
-        Reduce::Sum => with_num!("sum", x.dtype, T => apply::<T, Sum>(x, axes)),
-        Reduce::Prod => with_num!("prod", x.dtype, T => apply::<T, Prod>(x, axes)),
-        Reduce::Max => with_all!("max", x.dtype, T => apply::<T, Max>(x, axes)),
-        Reduce::Min => with_all!("min", x.dtype, T => apply::<T, Min>(x, axes)),
+    let inner = match op {
+        Reduce::Sum | Reduce::Prod if x.dtype.is_bool() => return Err(bad_dtype("sum", x.dtype)),
+        Reduce::Sum | Reduce::Prod => ring(x.dtype),
+        // Over nothing, `i32` has extremes that are no bools.
+        Reduce::Max | Reduce::Min if x.dtype.is_bool() && x.elements() == 0 => {
+            let kept = (0..x.shape.len()).filter(|k| !axes.contains(k));
+            let outputs = kept.map(|k| x.shape[k]).product();
+            return Ok(Bytes::from_elems(vec![(op == Reduce::Min) as u8; outputs]));
+        }
+        Reduce::Max | Reduce::Min => home(x.dtype),
+    };
+    within(x, inner, true, &|x| {
+        Ok(match op {
+            Reduce::Sum => with_ring!("sum", x.dtype, T => apply::<T, Sum>(x, axes)),
+            Reduce::Prod => with_ring!("sum", x.dtype, T => apply::<T, Prod>(x, axes)),
+            Reduce::Max => with_home!("max", x.dtype, T => apply::<T, Max>(x, axes)),
+            Reduce::Min => with_home!("min", x.dtype, T => apply::<T, Min>(x, axes)),
+        })
     })
 }
 
@@ -155,7 +140,7 @@ fn apply<T: Elem, R: Rule<T>>(x: &HostView<'_>, axes: &[usize]) -> Bytes {
     if each == 0 {
         for i in 0..outputs {
             // SAFETY: within the result.
-            unsafe { *to.at::<T>(i) = R::finish(R::START) };
+            unsafe { *to.at::<T>(i) = R::START };
         }
     } else if columns {
         let tiles = width.div_ceil(TILE);
@@ -169,7 +154,7 @@ fn apply<T: Elem, R: Rule<T>>(x: &HostView<'_>, axes: &[usize]) -> Bytes {
                 let acc = column_tile::<T, R>(src, kept.offset(first), &reduced, each, n);
                 for (j, a) in acc.iter().enumerate().take(n) {
                     // SAFETY: within the result; every output belongs to one tile.
-                    unsafe { *to.at::<T>(first + j) = R::finish(*a) };
+                    unsafe { *to.at::<T>(first + j) = *a };
                 }
             }
         });
@@ -178,12 +163,25 @@ fn apply<T: Elem, R: Rule<T>>(x: &HostView<'_>, axes: &[usize]) -> Bytes {
             for i in range {
                 let acc = line::<T, R>(src, kept.offset(i), &reduced, each);
                 // SAFETY: within the result; tasks have disjoint ranges.
-                unsafe { *to.at::<T>(i) = R::finish(acc) };
+                unsafe { *to.at::<T>(i) = acc };
             }
         });
     }
     // SAFETY: every output has been written.
     unsafe { out.finish() }
+}
+
+/// The results of `work` for each number below `n`, in parallel.
+fn in_parts<A: Copy>(n: usize, start: A, work: &(dyn Fn(usize) -> A + Sync)) -> Vec<A> {
+    let mut parts = vec![start; n];
+    let to = Shared(parts.as_mut_ptr().cast());
+    parallel(n, 1, &|range| {
+        for i in range {
+            // SAFETY: within the parts; tasks have disjoint ranges.
+            unsafe { *to.at::<A>(i) = work(i) };
+        }
+    });
+    parts
 }
 
 /// Joins neighbours, then pairs of neighbours, and so on.
@@ -198,24 +196,18 @@ fn pairwise<A: Copy>(mut parts: Vec<A>, join: impl Fn(A, A) -> A, start: A) -> A
 }
 
 /// One output: everything along `reduced`, in parallel parts when it is long.
-fn line<T: Elem, R: Rule<T>>(src: Source<T>, base: isize, reduced: &Axes, n: usize) -> R::Acc {
+fn line<T: Elem, R: Rule<T>>(src: Source<T>, base: isize, reduced: &Axes, n: usize) -> T {
     if n <= GRAIN {
         return run::<T, R>(src, base, reduced, 0..n);
     }
-    let parts = (0..n.div_ceil(GRAIN))
-        .into_par_iter()
-        .map(|i| run::<T, R>(src, base, reduced, i * GRAIN..((i + 1) * GRAIN).min(n)))
-        .collect();
+    let parts = in_parts(n.div_ceil(GRAIN), R::START, &|i| {
+        run::<T, R>(src, base, reduced, i * GRAIN..((i + 1) * GRAIN).min(n))
+    });
     pairwise(parts, R::join, R::START)
 }
 
 /// The combinations `range` of `reduced`, row by row of its last axis.
-fn run<T: Elem, R: Rule<T>>(
-    src: Source<T>,
-    base: isize,
-    reduced: &Axes,
-    range: Range<usize>,
-) -> R::Acc {
+fn run<T: Elem, R: Rule<T>>(src: Source<T>, base: isize, reduced: &Axes, range: Range<usize>) -> T {
     let (row, stride) = reduced.inner();
     if range.start / row == (range.end - 1) / row {
         let at = base + reduced.offset(range.start);
@@ -233,7 +225,7 @@ fn run<T: Elem, R: Rule<T>>(
 
 const BLOCK: usize = 256;
 
-fn stretch<T: Elem, R: Rule<T>>(src: Source<T>, at: isize, stride: isize, n: usize) -> R::Acc {
+fn stretch<T: Elem, R: Rule<T>>(src: Source<T>, at: isize, stride: isize, n: usize) -> T {
     if n > BLOCK {
         let half = (n / 2).next_multiple_of(8);
         let a = stretch::<T, R>(src, at, stride, half);
@@ -247,45 +239,34 @@ fn stretch<T: Elem, R: Rule<T>>(src: Source<T>, at: isize, stride: isize, n: usi
         if std::is_x86_feature_detected!("avx2") {
             return fast_block::<T, R>(ptr, stride, n);
         }
+        #[cfg(target_arch = "x86_64")]
+        return slow_block::<T, R>(ptr, stride, n);
+        #[cfg(not(target_arch = "x86_64"))]
         block::<T, R>(ptr, stride, n)
     }
 }
 
+const LANES: usize = 16;
+
+/// What [`block`] gives, in less code and more time: for processors without AVX2.
+///
 /// # Safety
-/// As for [`block`], with AVX2.
+/// As for [`block`].
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn fast_block<T: Elem, R: Rule<T>>(ptr: *const T, stride: isize, n: usize) -> R::Acc {
-    // SAFETY: passed on to the caller.
-    unsafe { block::<T, R>(ptr, stride, n) }
+#[inline(never)]
+unsafe fn slow_block<T: Elem, R: Rule<T>>(ptr: *const T, stride: isize, n: usize) -> T {
+    let mut lanes = [R::START; LANES];
+    for i in 0..n {
+        // SAFETY: passed on to the caller.
+        lanes[i % LANES] = R::join(lanes[i % LANES], unsafe {
+            *ptr.offset(i as isize * stride)
+        });
+    }
+    join_lanes::<T, R>(lanes)
 }
 
-/// # Safety
-/// `n` elements at `stride` can be read.
 #[inline(always)]
-unsafe fn block<T: Elem, R: Rule<T>>(ptr: *const T, stride: isize, n: usize) -> R::Acc {
-    const LANES: usize = 16;
-    let mut lanes = [R::START; LANES];
-    let whole = n / LANES * LANES;
-    // SAFETY: passed on to the caller.
-    unsafe {
-        if stride == 1 {
-            for i in (0..whole).step_by(LANES) {
-                for (j, lane) in lanes.iter_mut().enumerate() {
-                    *lane = R::join(*lane, R::load(*ptr.add(i + j)));
-                }
-            }
-        } else {
-            for i in (0..whole).step_by(LANES) {
-                for (j, lane) in lanes.iter_mut().enumerate() {
-                    *lane = R::join(*lane, R::load(*ptr.offset((i + j) as isize * stride)));
-                }
-            }
-        }
-        for i in whole..n {
-            lanes[i - whole] = R::join(lanes[i - whole], R::load(*ptr.offset(i as isize * stride)));
-        }
-    }
+fn join_lanes<T: Elem, R: Rule<T>>(mut lanes: [T; LANES]) -> T {
     let mut width = LANES;
     while width > 1 {
         width /= 2;
@@ -294,6 +275,43 @@ unsafe fn block<T: Elem, R: Rule<T>>(ptr: *const T, stride: isize, n: usize) -> 
         }
     }
     lanes[0]
+}
+
+/// # Safety
+/// As for [`block`], with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn fast_block<T: Elem, R: Rule<T>>(ptr: *const T, stride: isize, n: usize) -> T {
+    // SAFETY: passed on to the caller.
+    unsafe { block::<T, R>(ptr, stride, n) }
+}
+
+/// # Safety
+/// `n` elements at `stride` can be read.
+#[inline(always)]
+unsafe fn block<T: Elem, R: Rule<T>>(ptr: *const T, stride: isize, n: usize) -> T {
+    let mut lanes = [R::START; LANES];
+    let whole = n / LANES * LANES;
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if stride == 1 {
+            for i in (0..whole).step_by(LANES) {
+                for (j, lane) in lanes.iter_mut().enumerate() {
+                    *lane = R::join(*lane, *ptr.add(i + j));
+                }
+            }
+        } else {
+            for i in (0..whole).step_by(LANES) {
+                for (j, lane) in lanes.iter_mut().enumerate() {
+                    *lane = R::join(*lane, *ptr.offset((i + j) as isize * stride));
+                }
+            }
+        }
+        for i in whole..n {
+            lanes[i - whole] = R::join(lanes[i - whole], *ptr.offset(i as isize * stride));
+        }
+    }
+    join_lanes::<T, R>(lanes)
 }
 
 /// Outputs computed together when they are adjacent in memory and what they reduce is not.
@@ -307,19 +325,18 @@ fn column_tile<T: Elem, R: Rule<T>>(
     reduced: &Axes,
     n: usize,
     width: usize,
-) -> [R::Acc; TILE] {
+) -> [T; TILE] {
     let rows = (GRAIN / width).max(16);
     if n <= rows {
         return columns::<T, R>(src, base, reduced, 0..n, width);
     }
-    let parts = (0..n.div_ceil(rows))
-        .into_par_iter()
-        .map(|i| columns::<T, R>(src, base, reduced, i * rows..((i + 1) * rows).min(n), width))
-        .collect();
+    let parts = in_parts(n.div_ceil(rows), [R::START; TILE], &|i| {
+        columns::<T, R>(src, base, reduced, i * rows..((i + 1) * rows).min(n), width)
+    });
     pairwise(parts, join_tiles::<T, R>, [R::START; TILE])
 }
 
-fn join_tiles<T: Elem, R: Rule<T>>(mut a: [R::Acc; TILE], b: [R::Acc; TILE]) -> [R::Acc; TILE] {
+fn join_tiles<T: Elem, R: Rule<T>>(mut a: [T; TILE], b: [T; TILE]) -> [T; TILE] {
     for (x, y) in a.iter_mut().zip(b) {
         *x = R::join(*x, y);
     }
@@ -332,7 +349,7 @@ fn columns<T: Elem, R: Rule<T>>(
     reduced: &Axes,
     range: Range<usize>,
     width: usize,
-) -> [R::Acc; TILE] {
+) -> [T; TILE] {
     if range.len() > LEAF {
         let middle = range.start + range.len() / 2;
         let a = columns::<T, R>(src, base, reduced, range.start..middle, width);
@@ -350,8 +367,32 @@ fn columns<T: Elem, R: Rule<T>>(
         if std::is_x86_feature_detected!("avx2") {
             return fast_leaf::<T, R>(src.0, offsets, width);
         }
+        #[cfg(target_arch = "x86_64")]
+        return slow_leaf::<T, R>(src.0, offsets, width);
+        #[cfg(not(target_arch = "x86_64"))]
         leaf::<T, R>(src.0, offsets, width)
     }
+}
+
+/// What [`leaf`] gives, in less code and more time.
+///
+/// # Safety
+/// As for [`leaf`].
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+unsafe fn slow_leaf<T: Elem, R: Rule<T>>(
+    src: *const T,
+    offsets: &[isize],
+    width: usize,
+) -> [T; TILE] {
+    let mut acc = [R::START; TILE];
+    for (j, a) in acc.iter_mut().enumerate().take(width) {
+        for &offset in offsets {
+            // SAFETY: passed on to the caller.
+            *a = R::join(*a, unsafe { *src.offset(offset).add(j) });
+        }
+    }
+    acc
 }
 
 /// # Safety
@@ -362,7 +403,7 @@ unsafe fn fast_leaf<T: Elem, R: Rule<T>>(
     src: *const T,
     offsets: &[isize],
     width: usize,
-) -> [R::Acc; TILE] {
+) -> [T; TILE] {
     // SAFETY: passed on to the caller.
     unsafe { leaf::<T, R>(src, offsets, width) }
 }
@@ -370,12 +411,7 @@ unsafe fn fast_leaf<T: Elem, R: Rule<T>>(
 /// # Safety
 /// `width` elements from each offset can be read.
 #[inline(always)]
-unsafe fn leaf<T: Elem, R: Rule<T>>(
-    src: *const T,
-    offsets: &[isize],
-    width: usize,
-) -> [R::Acc; TILE] {
-    const LANES: usize = 16;
+unsafe fn leaf<T: Elem, R: Rule<T>>(src: *const T, offsets: &[isize], width: usize) -> [T; TILE] {
     let mut acc = [R::START; TILE];
     let whole = width / LANES * LANES;
     // SAFETY: passed on to the caller.
@@ -386,14 +422,14 @@ unsafe fn leaf<T: Elem, R: Rule<T>>(
             for &offset in offsets {
                 let row = src.offset(offset).add(first);
                 for (j, lane) in lanes.iter_mut().enumerate() {
-                    *lane = R::join(*lane, R::load(*row.add(j)));
+                    *lane = R::join(*lane, *row.add(j));
                 }
             }
             acc[first..first + LANES].copy_from_slice(&lanes);
         }
         for (j, a) in acc.iter_mut().enumerate().take(width).skip(whole) {
             for &offset in offsets {
-                *a = R::join(*a, R::load(*src.offset(offset).add(j)));
+                *a = R::join(*a, *src.offset(offset).add(j));
             }
         }
     }

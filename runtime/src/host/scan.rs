@@ -3,21 +3,29 @@
 use burn_std::Bytes;
 
 use super::num::{Elem, Num};
-use super::{GRAIN, HostView, Out, parallel, rows_per_task};
+use super::stage::{home, ring, within};
+use super::{GRAIN, HostView, Out, bad_dtype, parallel, rows_per_task};
 use crate::error::Result;
 
 /// The running sum of dense `x`.
 pub fn cumsum(x: &HostView<'_>, axis: usize, reverse: bool) -> Result<Bytes> {
-    Ok(with_num!("cumsum", x.dtype, T => scan(
-        x, axis, reverse, |x: T| x.wide(), |a, b| a.add(b), T::from_wide,
-    )))
+    if x.dtype.is_bool() {
+        return Err(bad_dtype("cumsum", x.dtype));
+    }
+    within(x, ring(x.dtype), true, &|x| {
+        Ok(with_ring!("cumsum", x.dtype, T => scan(
+            x, axis, reverse, |x: T| x.wide(), |a, b| a.add(b), T::from_wide,
+        )))
+    })
 }
 
 /// The running maximum of dense `x`; NaN stays.
 pub fn cummax(x: &HostView<'_>, axis: usize, reverse: bool) -> Result<Bytes> {
-    Ok(with_num!("cummax", x.dtype, T => scan(
-        x, axis, reverse, |x: T| x, |a, b| a.larger(b), |a| a,
-    )))
+    within(x, home(x.dtype), true, &|x| {
+        Ok(with_home!("cummax", x.dtype, T => scan(
+            x, axis, reverse, |x: T| x, |a, b| a.larger(b), |a| a,
+        )))
+    })
 }
 
 fn scan<T: Elem, A: Copy>(

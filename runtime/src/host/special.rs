@@ -92,6 +92,10 @@ macro_rules! from_std {
         fn div(self, other: Self) -> Self {
             self / other
         }
+        #[inline(always)]
+        fn from_count(n: usize) -> Self {
+            n as $T
+        }
         /// Both branches keep the exponential at most 1, so nothing overflows and small results stay exact.
         #[inline(always)]
         fn sigmoid(self) -> Self {

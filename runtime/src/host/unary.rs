@@ -1,8 +1,9 @@
 //! One operand.
 
 use super::bad_dtype;
-use super::nest::{Kernel, row1};
-use super::num::{Elem, Flag, Float, Int, Num, Real};
+use super::nest::{Kernel, calls1, row1, turn1};
+use super::num::{Elem, Flag, Int, Num, Real};
+use super::stage::{home, load, ring, store};
 use crate::dtype::DType;
 use crate::error::Result;
 
@@ -41,34 +42,45 @@ pub enum Unary {
     BitwiseNot,
 }
 
-/// The kernel for `op` on `dtype`.
+/// The kernel for `op` on an operand of `dtype`.
 pub fn kernel(op: Unary, dtype: DType) -> Result<Kernel<1>> {
     use Unary as U;
     let name = "this elementwise op";
-    Ok(match op {
-        U::Neg => with_num!(name, dtype, T => Kernel::cheap(row1(|x: T| x.neg()))),
-        U::Abs => with_num!(name, dtype, T => Kernel::cheap(row1(|x: T| Num::abs(x)))),
-        U::Sign => with_num!(name, dtype, T => Kernel::cheap(row1(|x: T| x.sign()))),
-        U::BitwiseNot if dtype == DType::Bool => Kernel::cheap(row1(|x: Flag| Flag::of(!x.get()))),
-        U::BitwiseNot => with_int!(name, dtype, T => Kernel::cheap(row1(|x: T| Int::not(x)))),
-        _ => with_float!(name, dtype, T => float::<T>(op).ok_or_else(|| bad_dtype(name, dtype))?),
-    })
-}
-
-fn float<T: Float>(op: Unary) -> Option<Kernel<1>> {
-    use Unary as U;
+    let fits = match op {
+        U::Neg | U::Abs | U::Sign => !dtype.is_bool(),
+        U::BitwiseNot => !dtype.is_float(),
+        _ => dtype.is_float(),
+    };
+    if !fits || dtype == DType::Key {
+        return Err(bad_dtype(name, dtype));
+    }
+    let (here, wrapped) = (home(dtype), ring(dtype));
+    let through = |kernel: Kernel<1>| kernel.staged(load(dtype), store(dtype));
+    let wrapping = |kernel: Kernel<1>| {
+        if wrapped.itemsize() == dtype.itemsize() {
+            kernel
+        } else {
+            kernel.staged(load(dtype), store(dtype))
+        }
+    };
     macro_rules! cheap {
         ($f:ident) => {
-            Kernel::cheap(row1(|x: T| T::from_calc(Real::$f(x.calc()))))
+            through(with_real!(name, here, T => Kernel::cheap(row1(|x: T| Real::$f(x)))))
         };
     }
     macro_rules! dear {
         ($f:ident) => {
-            Kernel::dear(row1(|x: T| T::from_calc(Real::$f(x.calc()))))
+            through(with_real!(name, here, T => Kernel::dear(calls1(|x: T| Real::$f(x)))))
         };
     }
-    Some(match op {
-        U::Neg | U::Abs | U::Sign | U::BitwiseNot => return None,
+    Ok(match op {
+        U::Neg => wrapping(with_ring!(name, wrapped, T => Kernel::cheap(row1(|x: T| Num::neg(x))))),
+        U::Abs => through(with_home!(name, here, T => Kernel::cheap(row1(|x: T| Num::abs(x))))),
+        U::Sign => through(with_home!(name, here, T => Kernel::cheap(row1(|x: T| x.sign())))),
+        U::BitwiseNot if dtype.is_bool() => Kernel::cheap(row1(|x: u8| (x == 0) as u8)),
+        U::BitwiseNot => {
+            wrapping(with_words!(name, wrapped, T => Kernel::cheap(row1(|x: T| Int::not(x)))))
+        }
         U::Floor => cheap!(floor),
         U::Ceil => cheap!(ceil),
         U::Trunc => cheap!(trunc),
@@ -93,7 +105,13 @@ fn float<T: Float>(op: Unary) -> Option<Kernel<1>> {
         U::Arctanh => dear!(arctanh),
         U::Erf => dear!(erf),
         U::Sigmoid => dear!(sigmoid),
-        U::Isfinite => Kernel::cheap(row1(|x: T| Flag::of(x.calc().finite()))),
-        U::Isnan => Kernel::cheap(row1(|x: T| Flag::of(Elem::is_nan(x)))),
+        U::Isfinite => {
+            with_real!(name, here, T => Kernel::cheap(turn1(|x: T| Flag::of(x.finite()))))
+                .staged(load(dtype), None)
+        }
+        U::Isnan => {
+            with_real!(name, here, T => Kernel::cheap(turn1(|x: T| Flag::of(Elem::is_nan(x)))))
+                .staged(load(dtype), None)
+        }
     })
 }

@@ -1,10 +1,10 @@
 //! Sums and maxima over windows, and the two adjoints of the maximum.
 
 use burn_std::Bytes;
-use rayon::prelude::*;
 
-use super::num::{Elem, Float, Num};
-use super::{GRAIN, HostView, Out, parallel, rows_per_task};
+use super::num::{Elem, Num, Real};
+use super::stage::{home, ring, within};
+use super::{GRAIN, HostView, Out, Shared, bad_dtype, parallel, rows_per_task};
 use crate::error::Result;
 
 /// A window over each axis of a dense array.
@@ -48,63 +48,51 @@ fn elements<'a, T>(x: &HostView<'a>) -> &'a [T] {
 
 /// The sum of each window of dense `x`.
 pub fn sum(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
-    Ok(with_num!("window_sum", x.dtype, T => separable(
-        elements::<T>(x), w, <T as Num>::Acc::ZERO, |x| x.acc(), |a, b| a.add(b), T::from_acc,
-    )))
+    if x.dtype.is_bool() {
+        return Err(bad_dtype("window_sum", x.dtype));
+    }
+    within(x, ring(x.dtype), true, &|x| {
+        Ok(with_ring!("window_sum", x.dtype, T => {
+            separable(elements::<T>(x), w, T::ZERO, |a, b| a.add(b))
+        }))
+    })
 }
 
 /// The maximum of each window of dense `x`.
 pub fn max(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
-    Ok(with_num!("window_max", x.dtype, T => separable(
-        elements::<T>(x), w, T::LOWEST, |x| x, |a, b| a.larger(b), |a| a,
-    )))
+    within(x, home(x.dtype), true, &|x| {
+        Ok(with_home!("window_max", x.dtype, T => {
+            separable(elements::<T>(x), w, T::LOWEST, |a, b| a.larger(b))
+        }))
+    })
 }
 
 /// One axis after the other: a window of `a` by `b` costs `a + b`.
-fn separable<T: Elem, A: Elem>(
-    x: &[T],
-    w: &Windows,
-    start: A,
-    load: impl Fn(T) -> A + Sync,
-    join: impl Fn(A, A) -> A + Sync,
-    finish: impl Fn(A) -> T + Sync,
-) -> Bytes {
+fn separable<T: Elem>(x: &[T], w: &Windows, start: T, join: impl Fn(T, T) -> T + Sync) -> Bytes {
     let mut shape = w.input.clone();
-    let mut data: Option<Vec<A>> = None;
+    let mut data: Option<Vec<T>> = None;
     for axis in (0..shape.len()).rev().filter(|&axis| !w.trivial(axis)) {
-        let next = match &data {
-            None => along(x, &shape, axis, w, start, &load, &join),
-            Some(data) => along(data, &shape, axis, w, start, &|a| a, &join),
-        };
+        let next = along(data.as_deref().unwrap_or(x), &shape, axis, w, start, &join);
         shape[axis] = w.output[axis];
         data = Some(next);
     }
-    let total = w.output.iter().product();
-    let mut out = Out::new(total, size_of::<T>());
-    let to = out.shared();
-    parallel(total, GRAIN, &|range| {
-        for i in range {
-            let value = match &data {
-                Some(data) => data[i],
-                None => load(x[i]),
-            };
-            // SAFETY: within the result; tasks have disjoint ranges.
-            unsafe { *to.at::<T>(i) = finish(value) };
-        }
-    });
-    // SAFETY: filled above.
-    unsafe { out.finish() }
+    let data = data.unwrap_or_else(|| x.to_vec());
+    let mut out = Out::new(data.len(), size_of::<T>());
+    // SAFETY: as many elements, which the copy writes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(data.as_ptr().cast(), out.ptr(), size_of_val(&data[..]));
+        out.finish()
+    }
 }
 
-fn along<T: Elem, A: Elem>(
+fn along<T: Elem>(
     x: &[T],
     shape: &[usize],
     axis: usize,
     w: &Windows,
-    start: A,
-    load: &(impl Fn(T) -> A + Sync),
-    join: &(impl Fn(A, A) -> A + Sync),
-) -> Vec<A> {
+    start: T,
+    join: &(impl Fn(T, T) -> T + Sync),
+) -> Vec<T> {
     let (n, places) = (shape[axis], w.output[axis]);
     let outer: usize = shape[..axis].iter().product();
     let inner: usize = shape[axis + 1..].iter().product();
@@ -112,55 +100,69 @@ fn along<T: Elem, A: Elem>(
     if out.is_empty() {
         return out;
     }
+    let to = Shared(out.as_mut_ptr().cast());
+    // SAFETY: within the result; a row belongs to one task.
+    let row = |k: usize, n: usize| unsafe { std::slice::from_raw_parts_mut(to.at::<T>(k * n), n) };
     if inner == 1 {
         let ranges: Vec<(usize, usize)> = (0..places).map(|o| w.range(axis, o)).collect();
         let rows = rows_per_task(places * w.window[axis], GRAIN);
-        out.par_chunks_mut(places * rows)
-            .enumerate()
-            .for_each(|(task, out)| {
-                for (k, out) in out.chunks_mut(places).enumerate() {
-                    let x = &x[(task * rows + k) * n..][..n];
-                    for (a, &(first, end)) in out.iter_mut().zip(&ranges) {
-                        *a = x[first..end].iter().fold(start, |a, &x| join(a, load(x)));
-                    }
-                }
-            });
-        return out;
-    }
-    let rows = rows_per_task(inner * w.window[axis], GRAIN);
-    out.par_chunks_mut(inner * rows)
-        .enumerate()
-        .for_each(|(task, out)| {
-            for (k, out) in out.chunks_mut(inner).enumerate() {
-                let row = task * rows + k;
-                let (first, end) = w.range(axis, row % places);
-                for i in first..end {
-                    let from = (row / places * n + i) * inner;
-                    for (a, &x) in out.iter_mut().zip(&x[from..from + inner]) {
-                        *a = join(*a, load(x));
-                    }
+        parallel(outer, rows, &|range| {
+            for k in range {
+                let x = &x[k * n..][..n];
+                for (a, &(first, end)) in row(k, places).iter_mut().zip(&ranges) {
+                    *a = x[first..end].iter().fold(start, |a, &x| join(a, x));
                 }
             }
         });
+        return out;
+    }
+    let rows = rows_per_task(inner * w.window[axis], GRAIN);
+    parallel(outer * places, rows, &|range| {
+        for k in range {
+            let (first, end) = w.range(axis, k % places);
+            for i in first..end {
+                let from = (k / places * n + i) * inner;
+                for (a, &x) in row(k, inner).iter_mut().zip(&x[from..from + inner]) {
+                    *a = join(*a, x);
+                }
+            }
+        }
+    });
     out
 }
 
 /// Each window's `ct`, shared by the places of its maximum.
 pub fn spread(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<Bytes> {
-    Ok(with_float!("window_max_spread", x.dtype, T => {
+    pair(x, ct, &|x, ct| spread_at_home(x, ct, w))
+}
+
+/// Both operands in the dtype in which they are computed.
+fn pair(
+    x: &HostView<'_>,
+    y: &HostView<'_>,
+    work: &dyn Fn(&HostView<'_>, &HostView<'_>) -> Result<Bytes>,
+) -> Result<Bytes> {
+    let inner = home(x.dtype);
+    within(x, inner, true, &|x| {
+        within(y, inner, false, &|y| work(x, y))
+    })
+}
+
+fn spread_at_home(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<Bytes> {
+    Ok(with_real!("window_max_spread", x.dtype, T => {
         let (x, ct) = (elements::<T>(x), elements::<T>(ct));
         let slabs = Slabs::new(w);
         let mut out = Out::new(x.len(), size_of::<T>());
         let to = out.shared();
         parallel(slabs.count, slabs.per_task(), &|range| {
-            let mut sums = vec![<T as Num>::Acc::ZERO; slabs.input];
+            let mut sums = vec![T::ZERO; slabs.input];
             for slab in range {
                 let x = &x[slab * slabs.input..][..slabs.input];
                 let ct = &ct[slab * slabs.output..][..slabs.output];
-                sums.fill(<T as Num>::Acc::ZERO);
+                sums.fill(T::ZERO);
                 slabs.each_window(|o, runs| {
                     let Some((best, count)) = peak(x, runs) else { return };
-                    let share = divide::<T>(ct[o].acc(), count);
+                    let share = divide(ct[o], count);
                     for &(at, n) in runs {
                         for i in at..at + n {
                             if same(x[i], best) {
@@ -171,7 +173,7 @@ pub fn spread(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<Bytes>
                 });
                 for (i, &sum) in sums.iter().enumerate() {
                     // SAFETY: every slab belongs to one task.
-                    unsafe { *to.at::<T>(slab * slabs.input + i) = T::from_acc(sum) };
+                    unsafe { *to.at::<T>(slab * slabs.input + i) = sum };
                 }
             }
         });
@@ -182,7 +184,11 @@ pub fn spread(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<Bytes>
 
 /// The mean of `t` over the places of each window's maximum; 0 for a window that lies in the padding.
 pub fn pick(x: &HostView<'_>, t: &HostView<'_>, w: &Windows) -> Result<Bytes> {
-    Ok(with_float!("window_max_pick", x.dtype, T => {
+    pair(x, t, &|x, t| pick_at_home(x, t, w))
+}
+
+fn pick_at_home(x: &HostView<'_>, t: &HostView<'_>, w: &Windows) -> Result<Bytes> {
+    Ok(with_real!("window_max_pick", x.dtype, T => {
         let (x, t) = (elements::<T>(x), elements::<T>(t));
         let slabs = Slabs::new(w);
         let mut out = Out::zeros(slabs.count * slabs.output, size_of::<T>());
@@ -193,17 +199,17 @@ pub fn pick(x: &HostView<'_>, t: &HostView<'_>, w: &Windows) -> Result<Bytes> {
                 let t = &t[slab * slabs.input..][..slabs.input];
                 slabs.each_window(|o, runs| {
                     let Some((best, count)) = peak(x, runs) else { return };
-                    let mut sum = <T as Num>::Acc::ZERO;
+                    let mut sum = T::ZERO;
                     for &(at, n) in runs {
                         for i in at..at + n {
                             if same(x[i], best) {
-                                sum = sum.add(t[i].acc());
+                                sum = sum.add(t[i]);
                             }
                         }
                     }
-                    let mean = divide::<T>(sum, count);
+                    let mean = divide(sum, count);
                     // SAFETY: every slab belongs to one task.
-                    unsafe { *to.at::<T>(slab * slabs.output + o) = T::from_acc(mean) };
+                    unsafe { *to.at::<T>(slab * slabs.output + o) = mean };
                 });
             }
         });
@@ -235,11 +241,11 @@ fn same<T: Elem>(a: T, b: T) -> bool {
     a == b || (a.is_nan() && b.is_nan())
 }
 
-fn divide<T: Float>(sum: T::Acc, count: usize) -> T::Acc {
+fn divide<T: Real>(sum: T, count: usize) -> T {
     if count == 1 {
         return sum;
     }
-    T::divide_acc(sum, count)
+    sum.div(T::from_count(count))
 }
 
 /// An array cut into parts that no window crosses.

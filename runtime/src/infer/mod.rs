@@ -7,7 +7,7 @@ mod movement;
 mod reduction;
 mod scratch;
 
-pub use scratch::scratch_bytes;
+pub use scratch::{has_scratch, scratch_bytes};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};

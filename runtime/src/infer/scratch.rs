@@ -1,11 +1,13 @@
 //! How much memory an op may need besides its operands and results.
 
-use crate::op::Op;
+use crate::host::stage::home;
+use crate::op::{Family, Op};
 use crate::value::Ty;
 
-/// An upper bound of the bytes of padded copies, for the memory estimate: sizes that appear in no type.
+/// An upper bound of the bytes of padded copies, and of copies in the dtype in which an op is computed, for the memory
+/// estimate: sizes that appear in no type.
 pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
-    match op {
+    let padding = match op {
         Op::WindowSum { low, high, .. }
         | Op::WindowMax { low, high, .. }
         | Op::WindowMaxSpread { low, high, .. }
@@ -15,6 +17,27 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
         }
         Op::ConvInputGrad { low, high, .. } => padded(&outs[0], 2, low, high),
         _ => 0,
+    };
+    if !has_scratch(op) {
+        return 0;
+    }
+    let types = args.iter().chain(outs);
+    types.map(widened).fold(padding, usize::saturating_add)
+}
+
+/// False where [`scratch_bytes`] is 0 whatever the types.
+pub fn has_scratch(op: &Op<usize>) -> bool {
+    matches!(
+        op.info().family,
+        Family::Reduction | Family::Contraction | Family::Window
+    ) || matches!(op, Op::ScatterAdd { .. })
+}
+
+/// The bytes of `x` in the dtype in which it is computed, where that is another one.
+fn widened(x: &Ty) -> usize {
+    match home(x.dtype).itemsize() {
+        same if same == x.dtype.itemsize() => 0,
+        itemsize => x.elements().saturating_mul(itemsize),
     }
 }
 
@@ -30,5 +53,5 @@ fn padded(x: &Ty, lead: usize, low: &[i64], high: &[i64]) -> usize {
             };
             n.saturating_add(extra(low)).saturating_add(extra(high))
         })
-        .fold(x.dtype.itemsize(), usize::saturating_mul)
+        .fold(home(x.dtype).itemsize(), usize::saturating_mul)
 }
