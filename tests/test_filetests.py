@@ -1,7 +1,7 @@
 """Runs every ``filetests/**/*.ir``.
 
-The first line says what to run: ``; run: verify``, or names of passes, as in ``; run: simplify, dce``; the verifier runs
-after each. Comments say what is expected:
+The first line says what to run: ``; run: verify``, or names of passes, as in ``; run: simplify, dce``; the verifier
+runs after each. Comments say what is expected:
 
 - ``check: TEXT``: the printed result has this text, after that of the check before it;
 - ``check-not: TEXT``: it is nowhere in the result;
@@ -117,7 +117,9 @@ def test_file(path: Path, bless: bool) -> None:
 
 
 def test_the_checks_can_fail() -> None:
-    text = "; run: verify\ngraph @main(%x: f32[2]) {\n  %y = neg %x  ; check: neg %x\n  return %y  ; check-not: exp\n}\n"
+    text = (
+        "; run: verify\ngraph @main(%x: f32[2]) {\n  %y = neg %x  ; check: neg %x\n  return %y  ; check-not: exp\n}\n"
+    )
     script = read(text)
     printed = print_graph(run(script, text, "here"))
     compare(script, printed)
