@@ -11,6 +11,11 @@ from dala_defn.errors import ShapeError
 Dim = Union[int, "DimExpr"]
 Shape = tuple[Dim, ...]
 
+# Far above any real size, and low enough that text from outside cannot make us compute or recurse without end.
+MAX_WEIGHT = 512
+MAX_DEPTH = 24
+MAX_NUMBER = 2**63
+
 
 class DimExpr:
     """A size known by name: a polynomial with integer coefficients over names and floor divisions.
@@ -18,9 +23,20 @@ class DimExpr:
     Equal expressions are equal objects by value, whatever way they were written; a constant is always an int.
     """
 
-    __slots__ = ("_hash", "_terms")
+    __slots__ = ("_hash", "_terms", "depth", "weight")
 
     def __init__(self, terms: Mapping[tuple[Atom, ...], int]) -> None:
+        self.weight = self.depth = 0
+        for monomial, coefficient in terms.items():
+            self.weight += 1
+            for atom in monomial:
+                if isinstance(atom, FloorDiv):
+                    self.depth = max(self.depth, atom.depth + 1)
+                    self.weight += atom.weight
+                else:
+                    self.weight += 1
+            if self.weight > MAX_WEIGHT or self.depth > MAX_DEPTH or abs(coefficient) >= MAX_NUMBER:
+                raise _too_complex()
         self._terms = {k: terms[k] for k in sorted(terms, key=_monomial_order) if terms[k]}
         self._hash = hash(tuple(self._terms.items()))
 
@@ -61,6 +77,8 @@ class DimExpr:
     def __mul__(self, other: Dim) -> Dim:
         if not isinstance(other, (int, DimExpr)):
             return NotImplemented
+        if isinstance(other, DimExpr) and self.weight * other.weight > MAX_WEIGHT * 8:
+            raise _too_complex()
         terms: dict[tuple[Atom, ...], int] = {}
         for ka, va in self._terms.items():
             for kb, vb in _terms(other).items():
@@ -123,10 +141,13 @@ class DimExpr:
 class FloorDiv:
     """A floor division that does not come out even."""
 
-    __slots__ = ("den", "num")
+    __slots__ = ("den", "depth", "num", "weight")
 
     def __init__(self, num: Dim, den: Dim) -> None:
         self.num, self.den = num, den
+        parts = [d for d in (num, den) if isinstance(d, DimExpr)]
+        self.depth = max((d.depth for d in parts), default=0)
+        self.weight = 1 + sum(d.weight for d in parts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FloorDiv) and (self.num, self.den) == (other.num, other.den)
@@ -142,7 +163,11 @@ class FloorDiv:
         return evaluate(self.num, sizes) // evaluate(self.den, sizes)
 
 
-Atom = Union[str, FloorDiv]
+Atom = str | FloorDiv
+
+
+def _too_complex() -> ShapeError:
+    return ShapeError("a size that is too long an expression, or too large", rule=f"at most {MAX_WEIGHT} parts")
 
 
 def _monomial_order(monomial: tuple[Atom, ...]) -> tuple[int, str]:
@@ -164,11 +189,11 @@ def _collapse(terms: Mapping[tuple[Atom, ...], int]) -> Dim:
 
 def floordiv(a: Dim, b: Dim) -> Dim:
     """``a // b``; exact when every coefficient divides."""
+    if isinstance(b, int) and b == 0:
+        raise ShapeError(f"the size {a} // 0")
     if isinstance(a, int) and isinstance(b, int):
         return a // b
     if isinstance(b, int) and isinstance(a, DimExpr):
-        if b == 0:
-            raise ShapeError(f"{a} // 0")
         if all(v % b == 0 for v in a._terms.values()):
             return _collapse({k: v // b for k, v in a._terms.items()})
     elif isinstance(a, DimExpr) and isinstance(b, DimExpr):
@@ -231,7 +256,7 @@ def size(shape: Iterable[Dim]) -> Dim:
     return total
 
 
-_TOKEN = re.compile(r"\s*(//|[A-Za-z_][A-Za-z0-9_]*|\d+|[-+*()])")
+_TOKEN = re.compile(r"\s*(//|[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[-+*()])")
 
 
 def parse_dim(text: str) -> Dim:
@@ -271,6 +296,8 @@ def parse_dim(text: str) -> Dim:
                 raise ShapeError(f"{text[:80]!r}: a ) is missing")
             return inner
         if token.isdigit():
+            if len(token) > 19:
+                raise _too_complex()
             return int(token)
         if token and (token[0].isalpha() or token[0] == "_"):
             return DimExpr.named(token)
@@ -280,6 +307,8 @@ def parse_dim(text: str) -> Dim:
         left = atom(depth)
         while peek() in ("*", "//"):
             left = left * atom(depth) if take() == "*" else floordiv(left, atom(depth))
+            if isinstance(left, int) and abs(left) >= MAX_NUMBER:
+                raise _too_complex()
         return left
 
     def total(depth: int) -> Dim:
@@ -305,7 +334,7 @@ def as_shape(value: object) -> Shape:
             out.append(item)
             continue
         try:
-            number = item.__index__()  # type: ignore[union-attr]
+            number = item.__index__()
         except AttributeError:
             raise ShapeError(f"{value!r} is no shape: {item!r} is not a whole number") from None
         if number < 0:
@@ -382,7 +411,7 @@ def normalize_axes(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ..
     if axes is None:
         return tuple(range(rank))
     listed = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
-    out = tuple(sorted(normalize_axis(a, rank) for a in listed))  # type: ignore[arg-type]
+    out = tuple(sorted(normalize_axis(a, rank) for a in listed))
     if len(set(out)) != len(out):
         raise ShapeError(f"axes {listed} name an axis twice", code="E103")
     return out

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from dala_defn.errors import VerifyError
 from dala_defn.ir.types import Type
 from dala_defn.sources import Place
 
@@ -25,7 +27,7 @@ class Value:
 
 
 class Node:
-    """An op applied to values. ``attrs`` may hold a ``Graph`` (closed), a ``Literal``, ints, tuples, strings, dtypes."""
+    """An op applied to values; ``attrs`` hold a ``Graph`` (closed), a ``Literal``, ints, tuples, strings or dtypes."""
 
     __slots__ = ("attrs", "inputs", "loc", "op", "outputs")
 
@@ -50,10 +52,10 @@ class Node:
 class Graph:
     """A function over arrays: inputs, nodes in an order that works, outputs.
 
-    Equality is structural: names of values and source places do not count.
+    Equality is structural: names (of graphs and of values) and source places do not count.
     """
 
-    __slots__ = ("_key", "inputs", "name", "nodes", "outputs")
+    __slots__ = ("_hash", "_key", "inputs", "name", "nodes", "outputs")
 
     def __init__(self, name: str, inputs: Iterable[Value], nodes: Iterable[Node], outputs: Iterable[Value]) -> None:
         self.name = name
@@ -61,20 +63,15 @@ class Graph:
         self.nodes = tuple(nodes)
         self.outputs = tuple(outputs)
         self._key: tuple[Any, ...] | None = None
+        self._hash: int | None = None
 
     def key(self) -> tuple[Any, ...]:
-        """What makes the graph what it is, as a hashable tuple."""
+        """What makes the graph what it is, as a hashable tuple: a row for each distinct function, itself last.
+
+        It is flat, so that comparing two graphs takes time in proportion to their size however they share functions.
+        """
         if self._key is None:
-            number = self.numbering()
-            self._key = (
-                self.name,
-                tuple(v.type for v in self.inputs),
-                tuple(
-                    (n.op, tuple(number[v] for v in n.inputs), frozen(n.attrs), tuple(o.type for o in n.outputs))
-                    for n in self.nodes
-                ),
-                tuple(number[v] for v in self.outputs),
-            )
+            self._key = table(self).rows
         return self._key
 
     def numbering(self) -> dict[Value, int]:
@@ -89,16 +86,7 @@ class Graph:
 
     def functions(self) -> list[Graph]:
         """Every graph that nodes refer to, each once, those without references first; not this one."""
-        seen: dict[Graph, None] = {}
-
-        def visit(graph: Graph) -> None:
-            for sub in graph.subgraphs():
-                if sub not in seen:
-                    visit(sub)
-                    seen[sub] = None
-
-        visit(self)
-        return list(seen)
+        return table(self).graphs[:-1]
 
     def subgraphs(self) -> Iterator[Graph]:
         """The graphs that its own nodes refer to."""
@@ -130,15 +118,95 @@ class Graph:
         return self is other or (isinstance(other, Graph) and self.key() == other.key())
 
     def __hash__(self) -> int:
-        return hash(self.key())
+        if self._hash is None:
+            self._hash = hash(self.key())
+        return self._hash
 
     def __str__(self) -> str:
-        from dala_defn.ir.printer import print_graph
-
-        return print_graph(self)
+        return _printer[0](self) if _printer else repr(self)
 
     def __repr__(self) -> str:
         return f"<graph @{self.name}: {len(self.inputs)} inputs, {len(self.nodes)} nodes>"
+
+
+_printer: list[Callable[[Graph], str]] = []
+
+
+def install_printer(printer: Callable[[Graph], str]) -> None:
+    """Hands in what ``str(graph)`` uses: the printer knows the graph, not the other way round."""
+    _printer[:] = [printer]
+
+
+def postorder(graph: Graph) -> Iterator[Graph]:
+    """Every graph object that can be reached, each once, those that others refer to first; itself last.
+
+    Raises:
+        VerifyError: when a graph refers to itself, directly or not.
+    """
+    state = {id(graph): False}  # whether all that it refers to has been given
+    stack = [(graph, graph.subgraphs())]
+    while stack:
+        at, rest = stack[-1]
+        for sub in rest:
+            if id(sub) not in state:
+                state[id(sub)] = False
+                stack.append((sub, sub.subgraphs()))
+                break
+            if not state[id(sub)]:
+                raise VerifyError(f"@{sub.name} refers to itself", code="E609", rule="there is no recursion")
+        else:
+            stack.pop()
+            state[id(at)] = True
+            yield at
+
+
+@dataclass(frozen=True)
+class Table:
+    """The distinct functions that a graph is made of, those without references first, itself last.
+
+    Attributes:
+        graphs: one graph for each function.
+        rows: what makes each what it is; sub-graphs stand as numbers of rows.
+        number: the number of the row of every graph object, by its ``id``.
+    """
+
+    graphs: list[Graph]
+    rows: tuple[tuple[Any, ...], ...]
+    number: Mapping[int, int]
+
+
+def table(graph: Graph) -> Table:
+    """The functions of a graph, told apart by what they do."""
+    # Graphs are told apart by identity here: the hash of one would ask for its table in turn.
+    graphs: list[Graph] = []
+    index: dict[tuple[Any, ...], int] = {}
+    number: dict[int, int] = {}
+    for g in postorder(graph):
+        row = _row(g, number)
+        if row not in index:
+            index[row] = len(graphs)
+            graphs.append(g)
+        number[id(g)] = index[row]
+    return Table(graphs, tuple(index), number)
+
+
+def _row(graph: Graph, function: Mapping[int, int]) -> tuple[Any, ...]:
+    number = graph.numbering()
+    return (
+        tuple([v.type for v in graph.inputs]),
+        tuple(
+            [
+                (
+                    n.op,
+                    tuple([number[v] for v in n.inputs]),
+                    tuple([(k, ("@", function[id(a)]) if isinstance(a, Graph) else a) for k, a in frozen(n.attrs)]),
+                    tuple([o.type for o in n.outputs]),
+                )
+                for n in graph.nodes
+            ]
+        ),
+        tuple([number[v] for v in graph.outputs]),
+    )
 
 
 def frozen(attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

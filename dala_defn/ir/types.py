@@ -43,7 +43,7 @@ class Literal:
     __slots__ = ("_hash", "array", "dtype")
 
     def __init__(self, array: np.ndarray[Any, Any], dtype: DType) -> None:
-        if not array.flags.c_contiguous or array.flags.writeable:
+        if array.dtype != dtype.dtype or not array.flags.c_contiguous or array.flags.writeable:
             array = np.array(array, dtype.dtype, order="C")
             array.flags.writeable = False
         self.array = array

@@ -1,11 +1,22 @@
 """The op table: every primitive, defined once. ``ops.tanh(x)`` applies one; ``ops.OPS`` is the table."""
 
+from dala_defn import ir
 from dala_defn.ops import binary, contraction, creation, indexing, movement, random, reduction, structure, unary, window
 from dala_defn.ops.bind import bind, current_trace, install_eager, pop_trace, push_trace
 from dala_defn.ops.creation import lit
 from dala_defn.ops.spec import OPS, OpSpec
 
 FAMILIES = (binary, contraction, creation, indexing, movement, random, reduction, structure, unary, window)
+
+
+def parse(text: str, file: str | None = None) -> ir.Graph:
+    """The graph that a text holds, see ``ir.parse``."""
+    return ir.parse(text, OPS, file)
+
+
+def verify(graph: ir.Graph) -> None:
+    """Checks a graph against the op table, see ``ir.verify``."""
+    ir.verify(graph, OPS)
 
 
 def __getattr__(name: str) -> OpSpec:
@@ -23,6 +34,8 @@ __all__ = [
     "current_trace",
     "install_eager",
     "lit",
+    "parse",
     "pop_trace",
     "push_trace",
+    "verify",
 ]

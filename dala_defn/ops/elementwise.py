@@ -9,6 +9,7 @@ import numpy as np
 
 from dala_defn import dtypes
 from dala_defn.dtypes import DType
+from dala_defn.errors import ShapeError
 from dala_defn.ir.types import Type
 from dala_defn.ops import samples
 from dala_defn.ops.spec import (
@@ -44,10 +45,14 @@ def in_float32(f: Callable[..., Any]) -> Callable[..., Any]:
     return reference
 
 
-def elementwise_infer(name: str, accepts: Sequence[DType], result: DType | None) -> Callable[..., tuple[Type, ...]]:
+def elementwise_infer(
+    name: str, arity: int, accepts: Sequence[DType], result: DType | None
+) -> Callable[..., tuple[Type, ...]]:
     """The type rule: operands of one accepted dtype, broadcast; the result has that dtype or a given one."""
 
     def infer(*types: Type) -> tuple[Type, ...]:
+        if len(types) != arity:
+            raise ShapeError(f"{name} takes {arity} operands, not {len(types)}", op=name)
         check_dtype(name, types[0].dtype, accepts)
         if len(types) > 1:
             check_same_dtype(name, types)
@@ -141,7 +146,7 @@ def unary(
         attrs={},
         accepts=tuple(dtypes),
         result="same" if result is None else result.name,
-        infer=elementwise_infer(name, dtypes, result),
+        infer=elementwise_infer(name, 1, dtypes, result),
         reference=in_float32(reference),
         vjp=vjp,
         jvp=jvp,
@@ -203,7 +208,7 @@ def binary(
         attrs={},
         accepts=tuple(dtypes),
         result="same" if result is None else result.name,
-        infer=elementwise_infer(name, dtypes, result),
+        infer=elementwise_infer(name, 2, dtypes, result),
         reference=in_float32(reference),
         vjp=wrapped,
         jvp=tangent,
