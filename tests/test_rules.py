@@ -155,7 +155,7 @@ def test_a_zero_cotangent_gives_a_zero_gradient(spec: OpSpec) -> None:
         graph = graph_of(spec, types, case.attrs)
         if not graph.outputs[0].type.dtype.is_inexact:
             continue
-        args = [np.where(np.isnan(a), 0.0, a) if a.dtype == np.float64 else a for a in case.args]
+        args = [np.asarray(a) for a in case.args]
         with np.errstate(all="ignore"):
             (y,) = evaluate(graph, *args)
             for g in evaluate(vjp_graph(graph, floats(types), [0]), *args, np.zeros_like(y))[1:]:

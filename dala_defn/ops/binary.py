@@ -142,7 +142,10 @@ def _strong_zero(ct: Array, d: Array) -> Any:
 
 
 def _strong_zero_vjp(ct: Any, a: Any, b: Any, out: Any) -> tuple[Any, ...]:
-    return (_product(ct, b), _product(ct, a))
+    # Where a is zero, b has no say, so what b receives must not be 0 * inf. Leaving a finite ct alone keeps the
+    # derivative of ct * a by a, which higher derivatives need at a = 0 too.
+    lost = OPS["bitwise_and"](OPS["equal"](a, lit(0, a.dtype)), OPS["bitwise_not"](OPS["isfinite"](ct)))
+    return (_product(ct, b), _product(OPS["select"](lost, lit(0, ct.dtype), ct), a))
 
 
 mul_strong_zero = binary(
