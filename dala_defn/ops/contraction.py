@@ -64,17 +64,25 @@ def _dot(x: Array, y: Array, *, contract_x: Ints, contract_y: Ints, batch_x: Int
 def _dot_side(
     ct: Any, other: Any, mine: Any, c_mine: Ints, b_mine: Ints, c_other: Ints, b_other: Ints, first: bool
 ) -> Any:
-    """The cotangent of one side: ct contracted with the other side over that side's free axes."""
+    """The cotangent of one side: ct contracted with the other side over that side's free axes.
+
+    The other side keeps its place, first or second, so that the axes of a plain product need no transposition.
+    """
     free_other = _free(len(other.shape), c_other, b_other)
     free_mine = _free(len(mine.shape), c_mine, b_mine)
     nb = len(b_mine)
     start = nb + len(free_mine) if first else nb
     along = tuple(range(start, start + len(free_other)))
-    out = dot_general(ct, other, contract_x=along, contract_y=free_other, batch_x=tuple(range(nb)), batch_y=b_other)
-    # The axes of `out` are: batch, my free axes, the other's contracted axes in their order; put them where mine are.
-    order = sorted(range(len(c_other)), key=lambda i: c_other[i])
-    places = (*b_mine, *free_mine, *(c_mine[i] for i in order))
-    return transpose(out, axes=inverse(places))
+    # What is left of the other side are its contracted axes, in their order; they go where they meet mine.
+    met = [c_mine[i] for i in sorted(range(len(c_other)), key=lambda i: c_other[i])]
+    lead = tuple(range(nb))
+    if first:
+        out = dot_general(ct, other, contract_x=along, contract_y=free_other, batch_x=lead, batch_y=b_other)
+        places = (*b_mine, *free_mine, *met)
+    else:
+        out = dot_general(other, ct, contract_x=free_other, contract_y=along, batch_x=b_other, batch_y=lead)
+        places = (*b_mine, *met, *free_mine)
+    return out if places == tuple(range(len(places))) else transpose(out, axes=inverse(places))
 
 
 def _dot_vjp(
