@@ -174,7 +174,10 @@ def close(found: Array, wanted: Array, what: str) -> None:
 
 
 def all_dtypes(specs: list[OpSpec]) -> list[Any]:
-    return [pytest.param(s, d, id=f"{s.name}-{d.short}") for s in specs for d in s.accepts]
+    def marks(d: Any) -> Any:
+        return () if d in (dtypes.float32, dtypes.int32, dtypes.bool_, dtypes.key) else pytest.mark.slow
+
+    return [pytest.param(s, d, id=f"{s.name}-{d.short}", marks=marks(d)) for s in specs for d in s.accepts]
 
 
 def combinations(count: int) -> Iterator[tuple[bool, ...]]:
