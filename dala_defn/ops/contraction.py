@@ -57,7 +57,7 @@ def _dot(x: Array, y: Array, *, contract_x: Ints, contract_y: Ints, batch_x: Int
     a = np.transpose(wide(x), (*batch_x, *fx, *contract_x)).reshape(*lead, int(np.prod(rows, dtype=np.int64)), inner)
     b = np.transpose(wide(y), (*batch_y, *contract_y, *fy)).reshape(*lead, inner, int(np.prod(cols, dtype=np.int64)))
     with np.errstate(all="ignore"):
-        return np.matmul(a, b).reshape(*lead, *rows, *cols).astype(x.dtype)
+        return np.matmul(a, b).reshape((*lead, *rows, *cols)).astype(x.dtype)
 
 
 def _dot_side(
