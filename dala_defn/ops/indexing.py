@@ -49,6 +49,8 @@ def _resolve(indices: Array, n: int, mode: str) -> tuple[Array, Array]:
     if mode == "error" and not inside.all():
         where = tuple(int(i) for i in np.argwhere(~inside)[0])
         raise IndexOutOfRange(f"index {at[where]} at {where} is out of range for an axis of size {n}", op="gather")
+    if mode == "clip" and n == 0 and at.size:
+        raise IndexOutOfRange("there is nothing to clip an index to in an axis of size 0", op="gather")
     safe = np.asarray(np.clip(at, 0, max(n - 1, 0)), np.int64)
     return safe, np.ones_like(inside) if mode == "clip" else inside
 
@@ -376,6 +378,7 @@ dynamic_slice: OpSpec = define(
 
 
 def _dynamic_update_infer(x: Type, u: Type, starts: Type) -> tuple[Type, ...]:
+    check_dtype("dynamic_update_slice", x.dtype, ARRAYS)
     check_same_dtype("dynamic_update_slice", (x, u))
     _check_starts("dynamic_update_slice", x, starts, u.shape)
     return (x,)
