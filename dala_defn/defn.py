@@ -271,7 +271,7 @@ def as_operand(x: Any, t: Type) -> Any:
 class _Bound:
     """The arguments of a call, sorted into traced leaves and static values."""
 
-    __slots__ = ("donate", "key", "leaves", "names", "statics", "tree")
+    __slots__ = ("donate", "dynamic", "key", "leaves", "names", "statics", "tree")
 
     def __init__(self, defn: Defn, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
@@ -283,10 +283,13 @@ class _Bound:
         self.statics: dict[str, Any] = {}
         for name, x in given.arguments.items():
             (self.statics if name in defn.static else dynamic)[name] = x
-        pairs = trees.flatten_with_paths(dynamic)
-        self.names = [_leaf_name(path) for path, _ in pairs]
-        self.leaves, self.tree = trees.flatten(dynamic)
-        self.donate = [path[0] in defn.donate for path, _ in pairs]
+        # In the order of the signature: a dict would be sorted by name, and leaves would not be in the call's order.
+        self.dynamic = tuple(dynamic)
+        values = tuple(dynamic.values())
+        paths = [(self.dynamic[path[0]], *path[1:]) for path, _ in trees.flatten_with_paths(values)]
+        self.names = [trees.show_path(path) for path in paths]
+        self.leaves, self.tree = trees.flatten(values)
+        self.donate = [path[0] in defn.donate for path in paths]
         try:
             hash(tuple(self.statics.values()))
         except TypeError:
@@ -296,11 +299,7 @@ class _Bound:
             ) from None
         types = tuple([type_of(x, n) for x, n in zip(self.leaves, self.names, strict=True)])
         statics = tuple((k, type(v), v) for k, v in self.statics.items())
-        self.key = (self.tree, types, statics)
-
-
-def _leaf_name(path: trees.Path) -> str:
-    return trees.show_path(path)
+        self.key = (self.dynamic, self.tree, types, statics)
 
 
 def _hashable(x: Any) -> bool:
@@ -416,7 +415,8 @@ class Defn:
 
     def call_with(self, bound: _Bound, leaves: Sequence[Any]) -> Any:
         """The function itself, applied to these leaves in the place of the call's."""
-        arguments = {**trees.unflatten(bound.tree, leaves), **bound.statics}
+        dynamic = zip(bound.dynamic, trees.unflatten(bound.tree, leaves), strict=True)
+        arguments = {**dict(dynamic), **bound.statics}
         ordered = inspect.BoundArguments(
             self.signature, OrderedDict((k, arguments[k]) for k in self.signature.parameters if k in arguments)
         )
