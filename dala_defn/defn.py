@@ -240,6 +240,30 @@ class Compiled:
         outs = self.executable.run(self.index, args, self.results, self.donate)
         return outs[0] if self.single else trees.unflatten(self.traced.tree, outs)
 
+    def fast_call(self, args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], tuple[Any] | None] | None:
+        """A call with everything prepared, for positional arrays like these; it gives ``None`` when it does not fit."""
+        make = getattr(self.executable, "caller", None)
+        if make is None or self.donate is not None or len(self.traced.types) != len(args):
+            return None
+        host = [isinstance(x, np.ndarray) for x in (*args, *self.traced.captures)]
+        caller = make(self.index, [v.type for v in self.graph.inputs], host, self.results)
+        if caller is None:
+            return None
+        captured, simple, tree = self.traced.captured, self.simple, None if self.single else self.traced.tree
+
+        def call(args: tuple[Any, ...]) -> tuple[Any] | None:
+            if not simple:
+                captures = captured.current()
+                if captures is None:
+                    return None
+                args = (*args, *captures)
+            outs = caller(args)
+            if outs is None or tree is None:
+                return outs
+            return (trees.unflatten(tree, outs),)
+
+        return call
+
     def __call__(self, *args: Any) -> Any:
         """Runs on arrays that fit the compiled types.
 
@@ -337,7 +361,7 @@ class Defn:
         self.executor = executor
         self.traces = 0
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
-        self._fast: dict[Any, Compiled] = {}
+        self._fast: dict[Any, Callable[[tuple[Any, ...]], tuple[Any] | None]] = {}
         self._lock = threading.RLock()
         self._methods: weakref.WeakKeyDictionary[Any, Defn] = weakref.WeakKeyDictionary()
         parameters = self.signature.parameters.values()
@@ -370,13 +394,11 @@ class Defn:
         if not kwargs and len(args) == self._arity:
             key = self._fast_key(args)
             if key is not None:
-                compiled = self._fast.get(key)
-                if compiled is not None:
-                    if compiled.simple:
-                        return compiled.run(list(args), [])
-                    captures = compiled.traced.captured.current()
-                    if captures is not None:
-                        return compiled.run(list(args), captures)
+                call = self._fast.get(key)
+                if call is not None:
+                    out = call(args)
+                    if out is not None:
+                        return out[0]
         return self._slow(args, kwargs)
 
     def _fast_key(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -408,8 +430,8 @@ class Defn:
                     self._fast.clear()
             if not kwargs and len(args) == self._arity:
                 fast = self._fast_key(args)
-                if fast is not None:
-                    self._fast[fast] = compiled
+                if fast is not None and (call := compiled.fast_call(args)) is not None:
+                    self._fast[fast] = call
         leaves = [as_operand(x, t) for x, t in zip(bound.leaves, compiled.traced.types, strict=True)]
         return compiled.run(leaves, captures)
 
