@@ -1,0 +1,129 @@
+"""Dala: functions over arrays, traced, differentiated, compiled, and shipped as one file.
+
+>>> import dala_defn as dd
+>>> @dd.defn
+... def f(x):
+...     return dd.sum(x * x)
+>>> dd.grad(f)(dd.array([1.0, 2.0]))
+array([2., 4.], dtype=float32)
+"""
+
+from math import e, inf, nan, pi
+
+from dala_defn import errors, ir, nn, ops, random, trees
+from dala_defn.array import Array
+from dala_defn.composites import composite
+from dala_defn.defn import defn, executor, spec, using
+from dala_defn.dtypes import (
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    result_type,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from dala_defn.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DalaError,
+    DonatedError,
+    DTypeError,
+    EngineError,
+    EnginePanic,
+    EscapedTracerError,
+    FileError,
+    FileFormatError,
+    GradientError,
+    IndexOutOfRange,
+    OutOfMemory,
+    ParseError,
+    ShapeError,
+    TraceError,
+    VerifyError,
+)
+from dala_defn.export import load
+from dala_defn.functions import *  # noqa: F403
+from dala_defn.functions import __all__ as _functions
+from dala_defn.shapes import DimExpr
+from dala_defn.trace import Tracer, name_scope
+from dala_defn.transforms import grad, jvp, value_and_grad, vmap
+
+__version__ = "0.1.0"
+
+newaxis = None
+
+__all__ = [
+    *_functions,
+    "ArgumentError",
+    "ArgumentTypeError",
+    "Array",
+    "DTypeError",
+    "DalaError",
+    "DimExpr",
+    "DonatedError",
+    "EngineError",
+    "EnginePanic",
+    "EscapedTracerError",
+    "FileError",
+    "FileFormatError",
+    "GradientError",
+    "IndexOutOfRange",
+    "OutOfMemory",
+    "ParseError",
+    "ShapeError",
+    "TraceError",
+    "Tracer",
+    "VerifyError",
+    "bfloat16",
+    "bool_",
+    "complex64",
+    "complex128",
+    "composite",
+    "defn",
+    "e",
+    "errors",
+    "executor",
+    "float16",
+    "float32",
+    "float64",
+    "grad",
+    "inf",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "ir",
+    "jvp",
+    "load",
+    "name_scope",
+    "nan",
+    "newaxis",
+    "nn",
+    "ops",
+    "pi",
+    "promote_types",
+    "random",
+    "result_type",
+    "spec",
+    "trees",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "using",
+    "value_and_grad",
+    "vmap",
+]
+
+errors.install_excepthook()

@@ -12,6 +12,8 @@ from typing import Any
 
 from dala_defn.sources import PACKAGE, Location, user_location
 
+_TRACEBACK: Any = vars(BaseException)["__traceback__"]
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -101,12 +103,12 @@ class DalaError(Exception):
 
     # Reading the traceback leaves out our own frames; the interpreter itself still has them all.
     @property
-    def __traceback__(self) -> TracebackType | None:  # type: ignore[override]
-        return user_frames(BaseException.__traceback__.__get__(self))  # type: ignore[attr-defined]
+    def __traceback__(self) -> TracebackType | None:
+        return user_frames(_TRACEBACK.__get__(self))
 
     @__traceback__.setter
     def __traceback__(self, tb: TracebackType | None) -> None:
-        BaseException.__traceback__.__set__(self, tb)  # type: ignore[attr-defined]
+        _TRACEBACK.__set__(self, tb)
 
 
 class ShapeError(DalaError, ValueError):
@@ -169,6 +171,12 @@ class FileFormatError(DalaError, ValueError):
     default_code = "E701"
 
 
+class FileError(DalaError, OSError):
+    """A file that cannot be read or written."""
+
+    default_code = "E702"
+
+
 class EngineError(DalaError, RuntimeError):
     """The runtime could not do what was asked."""
 
@@ -227,6 +235,9 @@ def install_excepthook() -> None:
     previous = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-        previous(kind, error, user_frames(tb) if isinstance(error, DalaError) else tb)
+        if isinstance(error, DalaError):
+            tb = user_frames(tb)
+            error.__traceback__ = tb
+        previous(kind, error, tb)
 
     sys.excepthook = hook

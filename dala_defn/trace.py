@@ -27,11 +27,12 @@ from dala_defn.sources import Mark, Place, here
 class Tracer(Operators):
     """A value inside a trace: it has a shape and a dtype, but no numbers yet."""
 
-    __slots__ = ("_trace", "_value")
+    __slots__ = ("_trace", "_value", "weak")
 
-    def __init__(self, trace: Trace, value: Value) -> None:
+    def __init__(self, trace: Trace, value: Value, weak: str | None = None) -> None:
         self._trace = trace
         self._value = value
+        self.weak = weak  # the kind of the Python number that it stands for, when it does
 
     @property
     def shape(self) -> Shape:
@@ -90,11 +91,11 @@ class Trace:
         self._captured: dict[int, Tracer] = {}
         self._literals: dict[Literal, Tracer] = {}
 
-    def argument(self, type: Type, name: str) -> Tracer:
+    def argument(self, type: Type, name: str, weak: str | None = None) -> Tracer:
         """A new input."""
         value = Value(type, name)
         self.inputs.append(value)
-        return Tracer(self, value)
+        return Tracer(self, value, weak)
 
     def place(self) -> Place | None:
         """The source place of what is being recorded."""
@@ -194,7 +195,11 @@ def tracing(trace: Trace) -> Iterator[Trace]:
 
 
 def trace_function(
-    f: Callable[..., Sequence[Any]], types: Sequence[Type], name: str, names: Sequence[str] = ()
+    f: Callable[..., Sequence[Any]],
+    types: Sequence[Type],
+    name: str,
+    names: Sequence[str] = (),
+    weak: Sequence[str | None] = (),
 ) -> tuple[Graph, list[Any]]:
     """The graph of ``f`` applied to values of these types, and what it captured.
 
@@ -204,7 +209,10 @@ def trace_function(
     parent = ops.current_trace()
     trace = Trace(name, parent if isinstance(parent, Trace) else None)
     with tracing(trace):
-        args = [trace.argument(t, names[i] if i < len(names) else "") for i, t in enumerate(types)]
+        args = [
+            trace.argument(t, names[i] if i < len(names) else "", weak[i] if i < len(weak) else None)
+            for i, t in enumerate(types)
+        ]
         outputs = f(*args)
         graph = trace.finish(outputs)
     return graph, trace.captures

@@ -18,11 +18,11 @@ LEVELS = [
     "errors dtypes shapes trees sources",
     "ir",
     "ops",
-    "trace array functions nn linalg fft random",
+    "trace array operators functions composites nn linalg fft random",
     "passes",
     "codegen bridge",
     "executors",
-    "defn export transforms",
+    "artifacts captures defn export transforms",
     "layers losses metrics optimizers schedules initializers callbacks data training serving onnx",
     "__init__ __main__",
 ]

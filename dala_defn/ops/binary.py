@@ -14,7 +14,7 @@ from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit, type_of, zeros
 from dala_defn.ops.elementwise import binary, broadcast_tangent, elementwise_batch, unbroadcast
 from dala_defn.ops.samples import Array, away_from_zero, distinct, reals, spread
-from dala_defn.ops.spec import OPS, ZERO_GRAD, Case, check_dtype, check_same_dtype, define, outputs_flops
+from dala_defn.ops.spec import OPS, ZERO_GRAD, Case, OpSpec, check_dtype, check_same_dtype, define, outputs_flops
 from dala_defn.shapes import broadcast_shapes
 
 _BITS = (dtypes.bool_, *INTS)
@@ -117,7 +117,8 @@ def _share(first: str) -> Any:
 
 maximum = binary(
     "maximum", 0x37, np.maximum, dtypes=ARRAYS, vjp=_share("greater"), sample=distinct,
-    sample_right=reals(-3, 3), ulp=0, doc="The larger, elementwise; NaN wins. At a tie each side gets half the derivative.",
+    sample_right=reals(-3, 3), ulp=0,
+    doc="The larger, elementwise; NaN wins. At a tie each side gets half the derivative.",
 )  # fmt: skip
 minimum = binary(
     "minimum", 0x38, np.minimum, dtypes=ARRAYS, vjp=_share("less"), sample=distinct, sample_right=reals(-3, 3), ulp=0,
@@ -251,7 +252,7 @@ def _select_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((reals(0, 1)(rng, dtypes.bool_, c), spread(rng, dtype, x), spread(rng, dtype, y)), {})
 
 
-select = define(
+select: OpSpec = define(
     name="select",
     code=0x46,
     family="ternary",

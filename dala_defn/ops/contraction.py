@@ -14,7 +14,7 @@ from dala_defn.ops.creation import type_of, zeros
 from dala_defn.ops.movement import inverse, reshape, spread_batch, transpose
 from dala_defn.ops.reduction import wide
 from dala_defn.ops.samples import Array, reals, spread
-from dala_defn.ops.spec import OPS, Attrs, Case, check_dtype, check_same_dtype, define
+from dala_defn.ops.spec import OPS, Attrs, Case, OpSpec, check_dtype, check_same_dtype, define
 from dala_defn.shapes import Dim, Shape, floordiv, show, size
 
 Ints = tuple[int, ...]
@@ -172,7 +172,7 @@ def _dot_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((spread(rng, dtype, sx), spread(rng, dtype, sy)), attrs)
 
 
-dot_general = define(
+dot_general: OpSpec = define(
     name="dot_general",
     code=0x90,
     family="contraction",
@@ -280,19 +280,22 @@ def _offsets(
         )
 
 
+_ALL: Any = slice(None)
+
+
 def _padded(x: Array, attrs: Attrs) -> Array:
     return np.pad(x, [(0, 0), (0, 0), *zip(attrs["low"], attrs["high"], strict=True)])
 
 
 def _conv(x: Array, w: Array, **attrs: Any) -> Array:
-    g, out = attrs["groups"], _conv_out(x.shape[2:], w.shape, attrs)
+    g, out = attrs["groups"], tuple(map(int, _conv_out(x.shape[2:], w.shape, attrs)))
     n, c, o = x.shape[0], w.shape[1], w.shape[0]
     xp = _padded(wide(x), attrs)
     y = np.zeros((n, g, o // g, *out))
     ww = wide(w).reshape(g, o // g, c, *w.shape[2:])
     for k, spots in _offsets(w.shape[2:], attrs, out):
-        part = xp[(slice(None), slice(None), *spots)].reshape(n, g, c, *out)
-        y += np.einsum("ngc...,goc->ngo...", part, ww[(slice(None), slice(None), slice(None), *k)])
+        part = xp[(_ALL, _ALL, *spots)].reshape(n, g, c, *out)
+        y += np.einsum("ngc...,goc->ngo...", part, ww[(_ALL, _ALL, _ALL, *k)])
     return y.reshape(n, o, *out).astype(x.dtype)
 
 
@@ -304,10 +307,10 @@ def _input_grad(ct: Array, w: Array, *, size: Sequence[int], **attrs: Any) -> Ar
     cc = wide(ct).reshape(n, g, o // g, *out)
     ww = wide(w).reshape(g, o // g, c, *w.shape[2:])
     for k, spots in _offsets(w.shape[2:], attrs, out):
-        part = np.einsum("ngo...,goc->ngc...", cc, ww[(slice(None), slice(None), slice(None), *k)])
-        xp[(slice(None), slice(None), *spots)] += part.reshape(n, g * c, *out)
+        part = np.einsum("ngo...,goc->ngc...", cc, ww[(_ALL, _ALL, _ALL, *k)])
+        xp[(_ALL, _ALL, *spots)] += part.reshape(n, g * c, *out)
     inner = tuple(slice(lo, lo + s) for lo, s in zip(attrs["low"], size, strict=True))
-    return xp[(slice(None), slice(None), *inner)].astype(ct.dtype)
+    return xp[(_ALL, _ALL, *inner)].astype(ct.dtype)
 
 
 def _weight_grad(x: Array, ct: Array, *, size: Sequence[int], **attrs: Any) -> Array:
@@ -318,8 +321,8 @@ def _weight_grad(x: Array, ct: Array, *, size: Sequence[int], **attrs: Any) -> A
     cc = wide(ct).reshape(n, g, o // g, places)
     w = np.zeros((g, o // g, c, *size))
     for k, spots in _offsets(size, attrs, out):
-        part = xp[(slice(None), slice(None), *spots)].reshape(n, g, c, places)
-        w[(slice(None), slice(None), slice(None), *k)] = np.einsum("ngcp,ngop->goc", part, cc)
+        part = xp[(_ALL, _ALL, *spots)].reshape(n, g, c, places)
+        w[(_ALL, _ALL, _ALL, *k)] = np.einsum("ngcp,ngop->goc", part, cc)
     return w.reshape(o, c, *size).astype(x.dtype)
 
 
@@ -426,7 +429,7 @@ def _magnitude(f: Any) -> Any:
 
 _CONV_EXAMPLE = "strides=(1,), low=(0,), high=(0,), dilation=(1,), groups=1"
 
-conv = define(
+conv: OpSpec = define(
     name="conv",
     code=0x91,
     family="contraction",
@@ -443,12 +446,12 @@ conv = define(
     sample=_conv_cases("conv"),
     ulp=8,
     magnitude=_magnitude(_conv),
-    doc="Cross-correlation of (images, channels, *size) with a kernel (out channels, in channels / groups, *size), over "
-    "1 to 3 spatial axes, with strides, zero padding before and after, kernel dilation and groups.",
+    doc="Cross-correlation of (images, channels, *size) with a kernel (out channels, in channels / groups, *size), "
+    "over 1 to 3 spatial axes, with strides, zero padding before and after, kernel dilation and groups.",
     example=f"conv(dd.ones((1, 1, 4)), dd.ones((1, 1, 2)), {_CONV_EXAMPLE})",
     since="0.1",
 )
-conv_input_grad = define(
+conv_input_grad: OpSpec = define(
     name="conv_input_grad",
     code=0x92,
     family="contraction",
@@ -470,7 +473,7 @@ conv_input_grad = define(
     example=f"conv_input_grad(dd.ones((1, 1, 3)), dd.ones((1, 1, 2)), {_CONV_EXAMPLE}, size=(4,))",
     since="0.1",
 )
-conv_weight_grad = define(
+conv_weight_grad: OpSpec = define(
     name="conv_weight_grad",
     code=0x93,
     family="contraction",
@@ -487,8 +490,8 @@ conv_weight_grad = define(
     sample=_conv_cases("weight"),
     ulp=8,
     magnitude=_magnitude(_weight_grad),
-    doc="The adjoint of ``conv`` in its kernel: from the input and (images, out channels, *size) to a kernel of the given "
-    "spatial ``size``.",
+    doc="The adjoint of ``conv`` in its kernel: from the input and (images, out channels, *size) to a kernel of the "
+    "given spatial ``size``.",
     example=f"conv_weight_grad(dd.ones((1, 1, 4)), dd.ones((1, 1, 3)), {_CONV_EXAMPLE}, size=(2,))",
     since="0.1",
 )

@@ -176,7 +176,7 @@ def _stop_infer(x: Type) -> tuple[Type, ...]:
     return (x,)
 
 
-stop_gradient = define(
+stop_gradient: OpSpec = define(
     name="stop_gradient",
     code=0x1F,
     family="unary",
@@ -238,7 +238,7 @@ def _cast_jvp(tangents: Sequence[Any], x: Any, y: Any, *, dtype: DType) -> tuple
     return (cast(tangents[0], dtype=dtype),) if x.dtype.is_inexact and dtype.is_inexact else (None,)
 
 
-cast = define(
+cast: OpSpec = define(
     name="cast",
     code=0x20,
     family="unary",

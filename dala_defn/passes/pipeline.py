@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dala_defn import ops
 from dala_defn.ir import Graph
 from dala_defn.passes.base import PASSES, Pass, everywhere, register
 from dala_defn.passes.cse import Cse
 from dala_defn.passes.dce import Dce
 from dala_defn.passes.fold import Fold
+from dala_defn.passes.lower import Lower
 from dala_defn.passes.simplify import Simplify
 
 
@@ -80,4 +84,14 @@ class Pipeline(Pass):
 DEFAULT = Pipeline((Simplify(), Fold(), Cse(), Dce()), rounds=8)
 PASSES["default"] = DEFAULT
 
-__all__ = ["DEFAULT", "PASSES", "Pass", "Pipeline", "Step", "everywhere", "register"]
+
+def compile_passes(graph: Graph) -> Graph:
+    """The graph as it is compiled and exported: lowered and simplified.
+
+    With ``DALA_VERIFY=1`` in the environment the graph is verified after every pass.
+    """
+    verify = ops.verify if os.environ.get("DALA_VERIFY") == "1" else None
+    return dataclasses.replace(DEFAULT, verify=verify).run(Lower().run(graph))
+
+
+__all__ = ["DEFAULT", "PASSES", "Pass", "Pipeline", "Step", "compile_passes", "everywhere", "register"]

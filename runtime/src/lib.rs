@@ -1,1 +1,31 @@
 //! Decodes, verifies, plans and executes Dala graphs on Burn.
+//!
+//! A `.dala` file becomes a [`file::Container`], its program a [`program::Program`]; [`verify`] checks what needs no
+//! sizes, [`infer`] the rest once the sizes of the arguments are known; a [`plan`] is then run on a backend by way of
+//! [`exec`]. Callers see [`engine`] only. This crate knows nothing of C or Python.
+
+pub mod attrs;
+pub mod backend;
+mod bind;
+pub mod dim;
+pub mod dtype;
+pub mod engine;
+pub mod error;
+pub mod exec;
+pub mod file;
+pub mod host;
+pub mod infer;
+mod interp;
+mod loaded;
+pub mod op;
+pub mod panics;
+mod peak;
+mod plan;
+pub mod program;
+mod run;
+mod tensor;
+pub mod value;
+pub mod verify;
+
+pub use engine::{Arg, Engine, HostArray, Loaded, Operation, Options, Tensor, engine};
+pub use error::{Error, Result, Status};

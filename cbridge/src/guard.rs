@@ -1,0 +1,74 @@
+//! What stands around every exported function.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dala_runtime::error::{Error, Result};
+use dala_runtime::panics;
+
+use crate::error::{dala_error, into_handle};
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// Counts a call.
+pub fn count() {
+    CALLS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Calls so far.
+pub fn calls() -> u64 {
+    CALLS.load(Ordering::Relaxed)
+}
+
+/// Counts the call and runs its body; gives the status, and the error through `err` when it is not NULL.
+///
+/// # Safety
+/// `err` is NULL or points to memory for one pointer.
+pub unsafe fn guard(err: *mut *mut dala_error, body: impl FnOnce() -> Result<()>) -> i32 {
+    count();
+    let Err(error) = panics::catch(body).and_then(|r| r) else {
+        return 0;
+    };
+    let status = error.status as i32;
+    if !err.is_null() {
+        // Making the handle formats text, which must not unwind either.
+        let handle = panics::catch(|| into_handle(error)).unwrap_or(std::ptr::null_mut());
+        // SAFETY: not NULL, so the caller gave memory for it.
+        unsafe { err.write(handle) };
+    }
+    status
+}
+
+/// Runs the body of a function without a status; `fallback` after a panic.
+pub fn quiet<T>(fallback: T, body: impl FnOnce() -> T) -> T {
+    count();
+    panics::catch(body).unwrap_or(fallback)
+}
+
+/// A reference from a pointer of the caller.
+///
+/// # Safety
+/// `ptr` is NULL or a live object of this library for `'a`.
+pub unsafe fn get<'a, T>(ptr: *const T, what: &str) -> Result<&'a T> {
+    // SAFETY: passed on to the caller.
+    unsafe { ptr.as_ref() }.ok_or_else(|| null(what))
+}
+
+/// The error for a NULL that must not be.
+pub fn null(what: &str) -> Error {
+    Error::argument(format!("{what} is NULL")).with_code("null")
+}
+
+/// A slice from a pointer and a length of the caller; NULL stands for an empty one.
+///
+/// # Safety
+/// `ptr` is NULL or points to `len` elements that live for `'a`.
+pub unsafe fn slice<'a, T>(ptr: *const T, len: usize, what: &str) -> Result<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if ptr.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
+        return Err(null(what));
+    }
+    // SAFETY: passed on to the caller; NULL is excluded.
+    Ok(unsafe { std::slice::from_raw_parts(ptr, len) })
+}

@@ -1,0 +1,1 @@
+"""What runs a graph: the NumPy reference, which is the oracle, and the Burn runtime."""

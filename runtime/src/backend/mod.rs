@@ -1,0 +1,144 @@
+//! What the interpreter asks of a Burn backend beyond Burn's own trait.
+
+mod flex;
+
+use burn_backend::tensor::Device;
+use burn_backend::{Backend, TensorMetadata};
+use burn_std::{Bytes, Shape};
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::host::HostView;
+use crate::value::{Ty, Val};
+
+/// Keeps borrowed memory alive; dropped with the last value that looks at it.
+pub type Owner = Box<dyn Send + Sync>;
+
+/// Below this many bytes, copying borrowed memory costs less than keeping track of it.
+pub const BORROW_MIN_BYTES: usize = 4096;
+
+/// A Burn backend that graphs run on.
+pub trait ExecBackend: Backend {
+    /// True when values lie in host memory, so that the kernels of [`crate::host`] apply. Where it is false, an op
+    /// runs on Burn's primitive, or fails with a message when Burn has none of the same meaning.
+    const HOST: bool;
+
+    /// How this backend stores bools.
+    const BOOL: burn_std::BoolStore;
+
+    /// A value of type `ty` from its dense row-major bytes, which are taken over where that is possible.
+    fn upload(bytes: Bytes, ty: &Ty, device: &Device<Self>) -> Result<Val<Self>>;
+
+    /// A value over memory of the caller, without a copy where that is possible: element `i` of axis `k` lies
+    /// `i * byte_strides[k]` after `ptr`. Never written to. `owner` is dropped when nothing looks at the memory any
+    /// more, which is at once if it was copied.
+    ///
+    /// # Safety
+    /// All elements of `ty` at these strides are readable, and stay so and unchanged until `owner` is dropped.
+    unsafe fn borrow(
+        ptr: *const u8,
+        byte_strides: &[isize],
+        ty: &Ty,
+        owner: Owner,
+        device: &Device<Self>,
+    ) -> Result<Val<Self>> {
+        let shape = ty.storage_shape();
+        let strides = storage_strides(byte_strides, ty);
+        // SAFETY: passed on to the caller.
+        let bytes = unsafe { crate::host::copy::gather_bytes(ptr, &shape, &strides, item(ty)) };
+        drop(owner);
+        Self::upload(bytes, ty, device)
+    }
+
+    /// A look at the value's memory, where it lies in host memory.
+    fn view(_val: &Val<Self>) -> Option<HostView<'_>> {
+        None
+    }
+
+    /// A pointer to the dense elements of a value that nobody else holds, for work in place. None when it is shared,
+    /// borrowed, or not dense.
+    fn dense_mut(_val: &mut Val<Self>) -> Option<*mut u8> {
+        None
+    }
+
+    /// The value with its elements dense in row-major order.
+    fn dense(val: Val<Self>) -> Val<Self> {
+        val
+    }
+
+    /// The value in another shape, without a copy where strides allow.
+    fn reshape(val: Val<Self>, shape: &[usize]) -> Val<Self> {
+        let shape = Shape::from(shape.to_vec());
+        match val {
+            Val::Float(t) => Val::Float(Self::float_reshape(t, shape)),
+            Val::Int(t) => Val::Int(Self::int_reshape(t, shape)),
+            Val::Bool(t) => Val::Bool(Self::bool_reshape(t, shape)),
+        }
+    }
+
+    /// Looks at several values for a host kernel.
+    fn views<'a, const N: usize>(op: &str, vals: [&'a Val<Self>; N]) -> Result<[HostView<'a>; N]> {
+        let mut views = [HostView {
+            ptr: std::ptr::null(),
+            shape: &[],
+            strides: &[],
+            dtype: DType::U8,
+        }; N];
+        for (view, val) in views.iter_mut().zip(vals) {
+            *view = Self::view(val).ok_or_else(|| no_host::<Self>(op))?;
+        }
+        Ok(views)
+    }
+}
+
+/// The error of an op that this backend cannot run.
+pub fn no_host<B: Backend>(op: &str) -> Error {
+    Error::unsupported(format!(
+        "{op} needs a kernel on host memory, which backend {} does not have",
+        std::any::type_name::<B>()
+            .rsplit("::")
+            .next()
+            .unwrap_or_default()
+    ))
+    .with_code("no-kernel")
+}
+
+/// The shape of the storage.
+pub fn shape_of<B: Backend>(val: &Val<B>) -> Shape {
+    match val {
+        Val::Float(t) => t.shape(),
+        Val::Int(t) => t.shape(),
+        Val::Bool(t) => t.shape(),
+    }
+}
+
+/// Bytes of one stored element: half of a key.
+pub fn item(ty: &Ty) -> usize {
+    match ty.dtype {
+        DType::Key => 4,
+        dtype => dtype.itemsize(),
+    }
+}
+
+/// Byte strides of the storage: the two halves of a key are adjacent.
+fn storage_strides(byte_strides: &[isize], ty: &Ty) -> Vec<isize> {
+    let mut strides = byte_strides.to_vec();
+    if ty.dtype == DType::Key && strides.len() == ty.rank() {
+        strides.push(4);
+    }
+    strides
+}
+
+/// Wraps a primitive by the kind that the dtype has.
+pub fn wrap<B, T>(tensor: T, dtype: DType) -> Val<B>
+where
+    B: Backend<FloatTensorPrimitive = T, IntTensorPrimitive = T, BoolTensorPrimitive = T>,
+{
+    if dtype.is_float() {
+        Val::Float(tensor)
+    } else if dtype.is_bool() {
+        Val::Bool(tensor)
+    } else {
+        Val::Int(tensor)
+    }
+}

@@ -1,0 +1,290 @@
+//! Convolution and its two gradients.
+
+use burn_backend::ops::ConvOptions;
+use burn_backend::tensor::FloatTensor;
+use burn_std::{Shape, Slice};
+
+use super::contraction::wide;
+use super::elementwise::convert;
+use super::{Call, movement};
+use crate::backend::{ExecBackend, no_host};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::host::Out;
+use crate::host::im2col::{Patches, im2col};
+use crate::value::{Ty, Val};
+
+/// The attributes shared by the three ops.
+pub(super) struct Geometry {
+    strides: Vec<usize>,
+    low: Vec<usize>,
+    high: Vec<usize>,
+    dilation: Vec<usize>,
+    groups: usize,
+}
+
+impl Geometry {
+    pub(super) fn new(
+        strides: &[i64],
+        low: &[i64],
+        high: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Self {
+        let sizes = |list: &[i64]| list.iter().map(|&n| n as usize).collect();
+        Geometry {
+            strides: sizes(strides),
+            low: sizes(low),
+            high: sizes(high),
+            dilation: sizes(dilation),
+            groups: groups as usize,
+        }
+    }
+
+    /// Burn's form of it, for `N` spatial axes.
+    fn options<const N: usize>(&self) -> ConvOptions<N> {
+        let mut options = ConvOptions::new([1; N], [0; N], [1; N], self.groups);
+        for k in 0..N {
+            options.stride[k] = self.strides[k];
+            options.padding[k] = (self.low[k], self.high[k]);
+            options.dilation[k] = self.dilation[k];
+        }
+        options
+    }
+
+    /// The same without padding.
+    fn unpadded<const N: usize>(&self) -> ConvOptions<N> {
+        let mut options = self.options();
+        options.padding = [(0, 0); N];
+        options
+    }
+
+    fn patches(&self, input: &[usize], kernel: &[usize], output: &[usize]) -> Patches {
+        let three = |list: &[usize], fill: usize| {
+            let mut all = [fill; 3];
+            all[3 - list.len()..].copy_from_slice(list);
+            all
+        };
+        Patches {
+            input: three(input, 1),
+            kernel: three(kernel, 1),
+            output: three(output, 1),
+            strides: three(&self.strides, 1),
+            low: three(&self.low, 0),
+            dilation: three(&self.dilation, 1),
+        }
+    }
+}
+
+impl<B: ExecBackend> Call<'_, B> {
+    pub(super) fn conv(mut self, g: Geometry) -> Result<Val<B>> {
+        let [x, w] = self.take()?;
+        if self.nothing_to_add() {
+            return self.zeros();
+        }
+        let (x, w) = (self.widened(x)?, self.widened(w)?);
+        self.narrowed(match g.strides.len() {
+            1 => B::conv1d(x, w, None, g.options()),
+            2 => B::conv2d(x, w, None, g.options()),
+            3 => B::conv3d(x, w, None, g.options()),
+            rank => return Err(bad_rank(rank)),
+        })
+    }
+
+    pub(super) fn conv_input_grad(mut self, g: Geometry) -> Result<Val<B>> {
+        let [ct, w] = self.take()?;
+        if self.nothing_to_add() {
+            return self.zeros();
+        }
+        let (ct, w) = (self.widened(ct)?, self.widened(w)?);
+        // Burn pads alike on both sides; otherwise this is the gradient of the padded input, without its padding.
+        let rank = g.strides.len();
+        let even = g.low == g.high;
+        let mut shape = self.out.shape.clone();
+        if !even {
+            for k in 0..rank {
+                shape[2 + k] += g.low[k] + g.high[k];
+            }
+        }
+        let dtype = wide(self.out.dtype).to_burn();
+        let one = B::float_zeros(Shape::from(vec![1; rank + 2]), self.device, dtype.into());
+        let like = B::float_expand(one, Shape::from(shape));
+        let grad = x_backward::<B>(like, w, ct, &g, even)?;
+        if even {
+            return self.narrowed(grad);
+        }
+        let mut slices = vec![
+            Slice {
+                start: 0,
+                end: None,
+                step: 1
+            };
+            2
+        ];
+        slices.extend((0..rank).map(|k| Slice {
+            start: g.low[k] as isize,
+            end: Some((g.low[k] + self.out.shape[2 + k]) as isize),
+            step: 1,
+        }));
+        match movement::slice::<B>(Val::Float(grad), &slices) {
+            Val::Float(grad) => self.narrowed(grad),
+            Val::Int(_) | Val::Bool(_) => Err(no_host::<B>(self.name)),
+        }
+    }
+
+    pub(super) fn conv_weight_grad(mut self, g: Geometry) -> Result<Val<B>> {
+        let [x, ct] = self.take()?;
+        if self.nothing_to_add() {
+            return self.zeros();
+        }
+        let (x, ct) = (self.widened(x)?, self.widened(ct)?);
+        if B::HOST {
+            let grad = self.weight_grad_by_patches(x, ct, &g)?;
+            return self.narrowed(grad);
+        }
+        let dtype = wide(self.out.dtype).to_burn();
+        let w = B::float_zeros(
+            Shape::from(self.out.shape.clone()),
+            self.device,
+            dtype.into(),
+        );
+        self.narrowed(match g.strides.len() {
+            1 => B::conv1d_weight_backward(x, w, ct, g.options()),
+            2 => B::conv2d_weight_backward(x, w, ct, g.options()),
+            3 => B::conv3d_weight_backward(x, w, ct, g.options()),
+            rank => return Err(bad_rank(rank)),
+        })
+    }
+
+    /// The gradient of each group as one matrix product over all output places of some images at a time. Burn makes one
+    /// of every input channel, which are too thin to be fast.
+    fn weight_grad_by_patches(
+        &self,
+        x: FloatTensor<B>,
+        ct: FloatTensor<B>,
+        g: &Geometry,
+    ) -> Result<FloatTensor<B>> {
+        /// Elements of the patch matrix made at a time.
+        const PATCH_ELEMENTS: usize = 1 << 20;
+        let dtype = wide(self.out.dtype);
+        let (xs, cts, ws) = (&self.types[0].shape, &self.types[1].shape, &self.out.shape);
+        let patches = g.patches(&xs[2..], &ws[2..], &cts[2..]);
+        let taps: usize = ws[2..].iter().product();
+        let places: usize = cts[2..].iter().product();
+        let (channels, filters) = (ws[1], ws[0] / g.groups);
+        let rows = channels * taps;
+        let at_once = (PATCH_ELEMENTS / (rows * places)).clamp(1, xs[0]);
+        let x = B::dense(Val::Float(x));
+        let [view] = B::views(self.name, [&x])?;
+        let ct = B::reshape(Val::Float(ct), &[cts[0], cts[1], places]);
+        let part = |start: usize, size: usize| Slice {
+            start: start as isize,
+            end: Some((start + size) as isize),
+            step: 1,
+        };
+        let mut groups = Vec::with_capacity(g.groups);
+        for group in 0..g.groups {
+            let mut sum: Option<FloatTensor<B>> = None;
+            let mut buffer: Option<Val<B>> = None;
+            for first in (0..xs[0]).step_by(at_once) {
+                let images = at_once.min(xs[0] - first);
+                let own = group * channels..(group + 1) * channels;
+                let room = match &mut buffer {
+                    Some(buffer) if images == at_once => B::dense_mut(buffer),
+                    _ => None,
+                };
+                // The memory of the last images is free again, unless this is the smaller rest.
+                let columns = match (room, buffer.take()) {
+                    (Some(room), Some(old)) => {
+                        // SAFETY: made for as many images, and ours alone.
+                        unsafe { im2col(&view, first..first + images, own, &patches, room) };
+                        old
+                    }
+                    _ => {
+                        let ty = Ty {
+                            dtype,
+                            shape: vec![rows, images * places],
+                        };
+                        let mut out = Out::new(ty.elements(), dtype.itemsize());
+                        // SAFETY: `out` has that many elements, all of which are written.
+                        let columns = unsafe {
+                            im2col(&view, first..first + images, own, &patches, out.ptr());
+                            out.finish()
+                        };
+                        B::upload(columns, &ty, self.device)?
+                    }
+                };
+                buffer = Some(columns.clone());
+                let cts = movement::slice::<B>(
+                    ct.clone(),
+                    &[
+                        part(first, images),
+                        part(group * filters, filters),
+                        part(0, places),
+                    ],
+                );
+                let cts = B::reshape(
+                    movement::permute::<B>(cts, &[1, 0, 2]),
+                    &[filters, images * places],
+                );
+                let columns = movement::permute::<B>(columns, &[1, 0]);
+                let (Val::Float(columns), Val::Float(cts)) = (columns, cts) else {
+                    return Err(no_host::<B>(self.name));
+                };
+                let product = B::float_matmul(cts, columns);
+                sum = Some(match sum {
+                    Some(sum) => B::float_add(sum, product),
+                    None => product,
+                });
+            }
+            groups.extend(sum);
+        }
+        let all = if groups.len() == 1 {
+            groups.swap_remove(0)
+        } else {
+            B::float_cat(groups, 0)
+        };
+        Ok(B::float_reshape(all, Shape::from(ws.clone())))
+    }
+
+    /// True when an operand or the result is empty: every sum is then over nothing.
+    fn nothing_to_add(&self) -> bool {
+        self.types.iter().any(|ty| ty.elements() == 0) || self.out.elements() == 0
+    }
+
+    fn widened(&self, x: Val<B>) -> Result<FloatTensor<B>> {
+        let dtype = self.out.dtype;
+        match convert::<B>(x, dtype, wide(dtype), self.device)? {
+            Val::Float(x) => Ok(x),
+            Val::Int(_) | Val::Bool(_) => Err(crate::host::bad_dtype(self.name, dtype)),
+        }
+    }
+
+    fn narrowed(&self, x: FloatTensor<B>) -> Result<Val<B>> {
+        let dtype: DType = self.out.dtype;
+        convert::<B>(Val::Float(x), wide(dtype), dtype, self.device)
+    }
+}
+
+/// Burn's gradient for the input, which looks at the sizes of `like` only.
+fn x_backward<B: ExecBackend>(
+    like: FloatTensor<B>,
+    w: FloatTensor<B>,
+    ct: FloatTensor<B>,
+    g: &Geometry,
+    padded: bool,
+) -> Result<FloatTensor<B>> {
+    Ok(match g.strides.len() {
+        1 if padded => B::conv1d_x_backward(like, w, ct, g.options()),
+        2 if padded => B::conv2d_x_backward(like, w, ct, g.options()),
+        3 if padded => B::conv3d_x_backward(like, w, ct, g.options()),
+        1 => B::conv1d_x_backward(like, w, ct, g.unpadded()),
+        2 => B::conv2d_x_backward(like, w, ct, g.unpadded()),
+        3 => B::conv3d_x_backward(like, w, ct, g.unpadded()),
+        rank => return Err(bad_rank(rank)),
+    })
+}
+
+fn bad_rank(rank: usize) -> Error {
+    Error::unsupported(format!("a convolution over {rank} spatial axes")).with_code("conv-rank")
+}

@@ -1,0 +1,115 @@
+//! Gather, scatter, dynamic slices.
+
+use burn_std::Slice;
+
+use super::{Call, movement};
+use crate::backend::ExecBackend;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::host::indexing::{self, Geometry, Update};
+use crate::host::{HostView, copy, dense_strides};
+use crate::value::Val;
+
+impl<B: ExecBackend> Call<'_, B> {
+    pub(super) fn gather(mut self, axis: i64, batch_dims: i64, mode: &str) -> Result<Val<B>> {
+        self.need_host()?;
+        let [x, indices] = self.take()?;
+        let (x, indices) = (B::dense(x), B::dense(indices));
+        let [x, indices] = B::views(self.name, [&x, &indices])?;
+        let g = Geometry::new(x.shape, indices.shape, axis as usize, batch_dims as usize);
+        self.upload(indexing::gather(&x, &indices, g, mode, self.out.dtype)?)
+    }
+
+    pub(super) fn scatter(
+        mut self,
+        op: Update,
+        axis: i64,
+        batch_dims: i64,
+        mode: &str,
+    ) -> Result<Val<B>> {
+        self.need_host()?;
+        let [x, indices, updates] = self.take()?;
+        let (indices, updates) = (B::dense(indices), B::dense(updates));
+        let [indices, updates] = B::views(self.name, [&indices, &updates])?;
+        self.rewrite(x, |dst, shape| {
+            let g = Geometry::new(shape, indices.shape, axis as usize, batch_dims as usize);
+            // SAFETY: `dst` is the dense memory of an array of `shape`, which is ours alone.
+            unsafe { indexing::scatter(op, dst, &indices, &updates, g, mode) }
+        })
+    }
+
+    pub(super) fn dynamic_slice(mut self, sizes: &[usize]) -> Result<Val<B>> {
+        self.need_host()?;
+        let [x, starts] = self.take()?;
+        let starts = B::dense(starts);
+        let [starts] = B::views(self.name, [&starts])?;
+        let starts = indexing::clamped_starts(&starts, &self.types[0].shape, sizes)?;
+        let slices: Vec<Slice> = starts
+            .iter()
+            .zip(sizes)
+            .map(|(&start, &size)| Slice {
+                start: start as isize,
+                end: Some((start + size) as isize),
+                step: 1,
+            })
+            .collect();
+        Ok(movement::slice::<B>(x, &slices))
+    }
+
+    pub(super) fn dynamic_update_slice(mut self) -> Result<Val<B>> {
+        self.need_host()?;
+        let [x, update, starts] = self.take()?;
+        let starts = B::dense(starts);
+        let [update, starts] = B::views(self.name, [&update, &starts])?;
+        let (shape, part) = (&self.types[0].shape, &self.types[1].shape);
+        let starts = indexing::clamped_starts(&starts, shape, part)?;
+        self.rewrite(x, |dst, shape| {
+            let strides = dense_strides(shape);
+            let offset: isize = starts
+                .iter()
+                .zip(&strides)
+                .map(|(&start, stride)| start as isize * stride)
+                .sum();
+            let itemsize = update.dtype.itemsize();
+            if update.elements() > 0 {
+                // SAFETY: the starts are clamped, so the part lies within `dst`, which is ours alone.
+                unsafe {
+                    let dst = dst.offset(offset * itemsize as isize);
+                    copy::copy(
+                        update.shape,
+                        update.ptr,
+                        update.strides,
+                        dst,
+                        &strides,
+                        itemsize,
+                    );
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Lets `change` write to the dense memory of `x`, or of a copy when somebody else may see it.
+    fn rewrite(
+        &self,
+        mut x: Val<B>,
+        change: impl FnOnce(*mut u8, &[usize]) -> Result<()>,
+    ) -> Result<Val<B>> {
+        let storage;
+        let shape = if self.types[0].dtype == DType::Key {
+            storage = self.types[0].storage_shape();
+            &storage
+        } else {
+            &self.types[0].shape
+        };
+        if let Some(dst) = B::dense_mut(&mut x) {
+            change(dst, shape)?;
+            return Ok(x);
+        }
+        let [view]: [HostView<'_>; 1] = B::views(self.name, [&x])?;
+        let mut out = copy::dense(&view);
+        change(out.ptr(), shape)?;
+        // SAFETY: the copy has written every element.
+        self.upload(unsafe { out.finish() })
+    }
+}

@@ -1,0 +1,79 @@
+//! Running sums and maxima along an axis.
+
+use burn_std::Bytes;
+
+use super::num::{Elem, Num};
+use super::{GRAIN, HostView, Out, parallel, rows_per_task};
+use crate::error::Result;
+
+/// The running sum of dense `x`.
+pub fn cumsum(x: &HostView<'_>, axis: usize, reverse: bool) -> Result<Bytes> {
+    Ok(with_num!("cumsum", x.dtype, T => scan(
+        x, axis, reverse, |x: T| x.wide(), |a, b| a.add(b), T::from_wide,
+    )))
+}
+
+/// The running maximum of dense `x`; NaN stays.
+pub fn cummax(x: &HostView<'_>, axis: usize, reverse: bool) -> Result<Bytes> {
+    Ok(with_num!("cummax", x.dtype, T => scan(
+        x, axis, reverse, |x: T| x, |a, b| a.larger(b), |a| a,
+    )))
+}
+
+fn scan<T: Elem, A: Copy>(
+    x: &HostView<'_>,
+    axis: usize,
+    reverse: bool,
+    load: impl Fn(T) -> A + Sync,
+    join: impl Fn(A, A) -> A + Sync,
+    finish: impl Fn(A) -> T + Sync,
+) -> Bytes {
+    let n = x.shape[axis];
+    let inner: usize = x.shape[axis + 1..].iter().product();
+    let total = x.elements();
+    let mut out = Out::new(total, size_of::<T>());
+    let to = out.shared();
+    if total > 0 {
+        let src = super::Shared(x.ptr.cast_mut());
+        // SAFETY: `x` is dense.
+        let load = |i: usize| load(unsafe { *src.at::<T>(i) });
+        // SAFETY: every line belongs to one task.
+        let store = |i: usize, a: A| unsafe { *to.at::<T>(i) = finish(a) };
+        let place = |step: usize| if reverse { n - 1 - step } else { step };
+        if inner == 1 {
+            parallel(total / n, rows_per_task(n, GRAIN), &|range| {
+                for line in range.map(|line| line * n) {
+                    let mut running = load(line + place(0));
+                    store(line + place(0), running);
+                    for step in 1..n {
+                        running = join(running, load(line + place(step)));
+                        store(line + place(step), running);
+                    }
+                }
+            });
+        } else {
+            // Lines that lie side by side advance together.
+            let width = inner.min(128);
+            let blocks = inner.div_ceil(width);
+            let tasks = total / n / inner * blocks;
+            parallel(tasks, rows_per_task(n * width, GRAIN), &|range| {
+                for task in range {
+                    let (outer, block) = (task / blocks, task % blocks);
+                    let columns = block * width..((block + 1) * width).min(inner);
+                    let row = |step: usize| (outer * n + place(step)) * inner;
+                    let mut running: Vec<A> = columns.clone().map(|j| load(row(0) + j)).collect();
+                    for step in 0..n {
+                        for (j, a) in columns.clone().zip(&mut running) {
+                            if step > 0 {
+                                *a = join(*a, load(row(step) + j));
+                            }
+                            store(row(step) + j, *a);
+                        }
+                    }
+                }
+            });
+        }
+    }
+    // SAFETY: every line has been written.
+    unsafe { out.finish() }
+}

@@ -1,0 +1,392 @@
+//! A program on an engine: its plans, its constants and its state.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use burn_backend::tensor::Device;
+use burn_std::Bytes;
+
+use crate::attrs::Literal;
+use crate::backend::ExecBackend;
+use crate::dtype::DType;
+use crate::engine::{Arg, Loaded, Options, Tensor};
+use crate::error::{Error, Result, clip};
+use crate::file::Container;
+use crate::interp::donate;
+use crate::plan::{Plan, Planner, locate};
+use crate::program::{Entry, Program, Role};
+use crate::run::run;
+use crate::tensor::{Borrowed, Held, detach, from_arg, from_array, lock};
+use crate::value::{Ty, Val};
+use crate::verify::{stored_as, verify};
+
+/// Plans kept for one entry.
+pub const MAX_PLANS: usize = 64;
+
+/// A value of the program's state.
+enum State<B: ExecBackend> {
+    /// Still as it stands in the container.
+    Initial,
+    Held(Val<B>),
+    /// A run failed between its commit and its end, which only a bug can bring about.
+    Lost,
+}
+
+/// Where an argument of an entry comes from, or a result goes.
+#[derive(Clone, Copy)]
+enum Port {
+    Caller,
+    State(usize),
+}
+
+struct EntryPlans<B: ExecBackend> {
+    args: Vec<Port>,
+    results: Vec<Port>,
+    callers: usize,
+    returned: usize,
+    writes: bool,
+    plans: RwLock<Vec<Arc<Plan<B>>>>,
+    clock: AtomicU64,
+}
+
+/// A verified program of backend `B`.
+pub struct LoadedProgram<B: ExecBackend> {
+    program: Program,
+    container: Container,
+    device: Device<B>,
+    options: Options,
+    entries: Vec<EntryPlans<B>>,
+    /// Uploaded tensors of constants, by the name under which their bytes stand.
+    constants: Mutex<BTreeMap<(String, DType), Val<B>>>,
+    state_names: BTreeMap<String, usize>,
+    state_types: Vec<Ty>,
+    states: Mutex<Vec<State<B>>>,
+    /// Held during a run that replaces state, so that two of them do not lose an update.
+    writer: Mutex<()>,
+    info: String,
+}
+
+impl<B: ExecBackend> LoadedProgram<B> {
+    /// Decodes and verifies.
+    pub fn new(mut container: Container, device: Device<B>, options: Options) -> Result<Self> {
+        let program = Program::decode(container.take_program())?;
+        let state = verify(&program, &container)?;
+        let mut state_names = BTreeMap::new();
+        let mut state_types = Vec::new();
+        for (name, ty) in state {
+            state_names.insert(name, state_types.len());
+            state_types.push(ty);
+        }
+        let port = |role: &Role| match role {
+            Role::State(path) => state_names
+                .get(container.resolve(path))
+                .map_or(Port::Caller, |i| Port::State(*i)),
+            Role::Arg | Role::Key | Role::Result => Port::Caller,
+        };
+        let entries = program
+            .entries
+            .iter()
+            .map(|e| {
+                let args: Vec<Port> = e.args.iter().map(|a| port(&a.role)).collect();
+                let results: Vec<Port> = e.results.iter().map(|r| port(&r.role)).collect();
+                EntryPlans {
+                    callers: args.iter().filter(|p| matches!(p, Port::Caller)).count(),
+                    returned: results.iter().filter(|p| matches!(p, Port::Caller)).count(),
+                    writes: results.iter().any(|p| matches!(p, Port::State(_))),
+                    args,
+                    results,
+                    plans: RwLock::new(Vec::new()),
+                    clock: AtomicU64::new(1),
+                }
+            })
+            .collect();
+        let states = state_types.iter().map(|_| State::Initial).collect();
+        Ok(LoadedProgram {
+            info: program.info().to_string(),
+            program,
+            container,
+            device,
+            options,
+            entries,
+            constants: Mutex::new(BTreeMap::new()),
+            state_names,
+            state_types,
+            states: Mutex::new(states),
+            writer: Mutex::new(()),
+        })
+    }
+
+    /// Over the container's bytes where alignment allows.
+    fn stored_value(&self, name: &str, ty: &Ty) -> Result<Val<B>> {
+        let bytes = self.container.bytes(name)?;
+        if ty.elements() == 0 {
+            return B::upload(Bytes::from_bytes_vec(Vec::new()), ty, &self.device);
+        }
+        let mut strides = vec![0; ty.rank()];
+        let mut next = ty.dtype.itemsize() as isize;
+        for (s, d) in strides.iter_mut().zip(&ty.shape).rev() {
+            *s = next;
+            next *= *d as isize;
+        }
+        let owner = Box::new(self.container.source());
+        // SAFETY: the bytes are as many as the type takes, and `owner` keeps them.
+        unsafe { B::borrow(bytes.as_ptr(), &strides, ty, owner, &self.device) }
+    }
+
+    fn constant(&self, literal: &Literal, ty: &Ty) -> Result<Val<B>> {
+        match literal {
+            Literal::Inline(bytes) => {
+                if bytes.len() != ty.bytes() {
+                    return Err(Error::invalid_program(format!(
+                        "{} literal bytes for {ty}",
+                        bytes.len()
+                    )));
+                }
+                if ty.dtype == DType::Bool && bytes.iter().any(|b| *b > 1) {
+                    return Err(Error::invalid_program("a bool literal is neither 0 nor 1"));
+                }
+                B::upload(Bytes::from_bytes_vec(bytes.clone()), ty, &self.device)
+            }
+            Literal::Tensor(name) => {
+                if !self
+                    .container
+                    .ty(name)
+                    .is_some_and(|stored| stored_as(stored, ty))
+                {
+                    return Err(Error::invalid_program(format!(
+                        "tensor {:?} is not {ty}",
+                        clip(name)
+                    )));
+                }
+                let key = (self.container.resolve(name).to_string(), ty.dtype);
+                if let Some(val) = lock(&self.constants).get(&key) {
+                    return Ok(val.clone());
+                }
+                let val = self.stored_value(name, ty)?;
+                lock(&self.constants).insert(key, val.clone());
+                Ok(val)
+            }
+        }
+    }
+
+    /// The plan for these arguments: a cached one, or a new one.
+    fn plan(&self, entry: &Entry, own: &EntryPlans<B>, args: &[Arg<'_>]) -> Result<Arc<Plan<B>>> {
+        if let Some(plan) = self.cached(own, args) {
+            return Ok(plan);
+        }
+        let mut given = args.iter();
+        let types = own
+            .args
+            .iter()
+            .map(|port| match port {
+                Port::State(i) => Ok(self.state_types[*i].clone()),
+                Port::Caller => match given.next() {
+                    Some(arg) => arg.ty(),
+                    None => Err(Error::argument("an argument is missing")),
+                },
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let planner = Planner {
+            program: &self.program,
+            constant: &|literal, ty| self.constant(literal, ty),
+            memory_limit: self.options.memory_limit,
+            fault: self.options.fault.as_deref(),
+        };
+        let plan = Arc::new(planner.plan(entry, types)?);
+        for ((_, ty), port) in plan.results.iter().zip(&own.results) {
+            if let Port::State(i) = port
+                && *ty != self.state_types[*i]
+            {
+                return Err(Error::invalid_program(format!(
+                    "a result of type {ty} replaces a state of type {}",
+                    self.state_types[*i]
+                )));
+            }
+        }
+        let mut plans = own.plans.write().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() >= MAX_PLANS {
+            let oldest = plans
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, p)| p.stamp.load(Ordering::Relaxed))
+                .map(|(i, _)| i);
+            if let Some(oldest) = oldest {
+                plans.swap_remove(oldest);
+            }
+        }
+        plan.stamp
+            .store(own.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        plans.push(Arc::clone(&plan));
+        Ok(plan)
+    }
+
+    fn cached(&self, own: &EntryPlans<B>, args: &[Arg<'_>]) -> Option<Arc<Plan<B>>> {
+        let plans = own.plans.read().unwrap_or_else(PoisonError::into_inner);
+        let fits = |plan: &&Arc<Plan<B>>| {
+            let mut given = args.iter();
+            plan.inputs
+                .iter()
+                .zip(&own.args)
+                .all(|(ty, port)| match port {
+                    Port::State(_) => true,
+                    Port::Caller => given.next().is_some_and(|arg| arg.is(ty)),
+                })
+        };
+        let plan = plans.iter().find(fits)?;
+        if plans.len() > 1 {
+            plan.stamp
+                .store(own.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        }
+        Some(Arc::clone(plan))
+    }
+
+    /// The value of a state, taken from the container at first use.
+    fn snapshot(&self, states: &mut [State<B>], i: usize) -> Result<Val<B>> {
+        let name = || {
+            let found = self.state_names.iter().find(|(_, at)| **at == i);
+            found.map_or("", |(name, _)| name.as_str())
+        };
+        match &states[i] {
+            State::Held(val) => Ok(val.clone()),
+            State::Lost => Err(Error::runtime(format!(
+                "state {:?} was lost in an earlier failure: set it again",
+                name()
+            ))
+            .with_code("state-lost")),
+            State::Initial => {
+                let val = self.stored_value(name(), &self.state_types[i])?;
+                states[i] = State::Held(val.clone());
+                Ok(val)
+            }
+        }
+    }
+
+    fn state_index(&self, path: &str) -> Result<usize> {
+        self.state_names
+            .get(self.container.resolve(path))
+            .copied()
+            .ok_or_else(|| Error::argument(format!("there is no state {:?}", clip(path))))
+    }
+}
+
+impl<B: ExecBackend> Loaded for LoadedProgram<B> {
+    fn info(&self) -> &str {
+        &self.info
+    }
+
+    fn entry(&self, name: &str) -> Option<usize> {
+        self.program.entries.iter().position(|e| e.name == name)
+    }
+
+    fn run(
+        &self,
+        entry: usize,
+        args: &[Arg<'_>],
+        wanted: Option<usize>,
+    ) -> Result<Vec<Box<dyn Tensor>>> {
+        let Some(own) = self.entries.get(entry) else {
+            return Err(Error::argument(format!("there is no entry {entry}")));
+        };
+        let spec = &self.program.entries[entry];
+        if args.len() != own.callers {
+            return Err(Error::argument(format!(
+                "entry {:?} takes {} arguments, not {}",
+                spec.name,
+                own.callers,
+                args.len()
+            ))
+            .with_code("argument-count"));
+        }
+        if wanted.is_some_and(|n| n != own.returned) {
+            return Err(Error::argument(format!(
+                "entry {:?} gives {} results, not {}",
+                spec.name,
+                own.returned,
+                wanted.unwrap_or_default()
+            ))
+            .with_code("result-count"));
+        }
+        let plan = self.plan(spec, own, args)?;
+        let _writer = own.writes.then(|| lock(&self.writer));
+
+        let mut borrowed = Borrowed::new();
+        let mut frame: Vec<Option<Val<B>>> = Vec::with_capacity(plan.slots);
+        let mut given = args.iter();
+        let mut states = (own.callers < own.args.len()).then(|| lock(&self.states));
+        for (port, ty) in own.args.iter().zip(&plan.inputs) {
+            let val = match (port, &mut states) {
+                (Port::State(i), Some(states)) => self.snapshot(states, *i)?,
+                _ => match given.next() {
+                    Some(arg) => from_arg(arg, ty, &self.device, &mut borrowed)?,
+                    None => return Err(Error::argument("an argument is missing")),
+                },
+            };
+            frame.push(Some(val));
+        }
+        drop(states);
+        frame.resize_with(plan.slots, || None);
+
+        let mut held: Option<MutexGuard<'_, Vec<State<B>>>> = None;
+        let commit = || {
+            // The types of the handles have been checked when their values were taken.
+            let _ = donate::<B>(args);
+            if own.writes {
+                let mut states = lock(&self.states);
+                for port in &own.results {
+                    if let Port::State(i) = port {
+                        states[*i] = State::Lost;
+                    }
+                }
+                held = Some(states);
+            }
+        };
+        let values =
+            run(&self.device, &plan, frame, commit).map_err(|(error, origin)| match origin {
+                Some(origin) => locate(&self.program, origin, error),
+                None => error,
+            })?;
+        let mut results = Vec::with_capacity(values.len());
+        for ((val, (_, ty)), port) in values.into_iter().zip(&plan.results).zip(&own.results) {
+            let val = detach(val, ty, &self.device, &borrowed)?;
+            match (port, &mut held) {
+                (Port::State(i), Some(states)) => states[*i] = State::Held(val),
+                _ => results.push(Held::boxed(ty.clone(), val)),
+            }
+        }
+        Ok(results)
+    }
+
+    fn get_state(&self, path: &str) -> Result<Box<dyn Tensor>> {
+        let i = self.state_index(path)?;
+        let val = self.snapshot(&mut lock(&self.states), i)?;
+        Ok(Held::boxed(self.state_types[i].clone(), val))
+    }
+
+    fn set_state(&self, path: &str, value: Arg<'_>) -> Result<()> {
+        let i = self.state_index(path)?;
+        let ty = &self.state_types[i];
+        if !value.is(ty) {
+            return Err(Error::argument(format!(
+                "state {:?} is {ty}, not {}",
+                clip(path),
+                value.ty()?
+            ))
+            .with_code("shape"));
+        }
+        let val = match &value {
+            Arg::Array(array) => from_array(array, ty, &self.device, None)?,
+            Arg::Tensor { tensor, donate } => {
+                let held = Held::<B>::of(*tensor)?;
+                let val = held.get()?;
+                if *donate {
+                    held.take();
+                }
+                val
+            }
+        };
+        let _writer = lock(&self.writer);
+        lock(&self.states)[i] = State::Held(val);
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! How much memory a plan holds at a time, estimated from above.
+
+use crate::infer::scratch_bytes;
+use crate::op::Op;
+use crate::value::Ty;
+
+/// One step: values by number.
+pub struct Use<'a> {
+    pub op: &'a Op<usize>,
+    pub args: &'a [usize],
+    pub out: usize,
+}
+
+/// The peak.
+pub struct Peak {
+    pub bytes: usize,
+    /// The step at which it is reached.
+    pub step: Option<usize>,
+    /// The largest values alive there.
+    pub largest: Vec<usize>,
+}
+
+/// Walks the steps, with views (reshape, transpose, slice ...) sharing the storage of what they look at.
+/// `resident` values stay for the whole run.
+pub fn estimate(
+    types: &[&Ty],
+    steps: &[Use],
+    results: &[usize],
+    resident: &dyn Fn(usize) -> bool,
+) -> Peak {
+    let mut storage: Vec<usize> = (0..types.len()).collect();
+    for step in steps {
+        if is_view(step.op) {
+            storage[step.out] = storage[step.args[0]];
+        }
+    }
+    let mut last = vec![0; types.len()];
+    for (i, step) in steps.iter().enumerate() {
+        for v in step.args.iter().chain([&step.out]) {
+            last[storage[*v]] = i;
+        }
+    }
+    for v in results {
+        last[storage[*v]] = usize::MAX;
+    }
+    let bytes = |v: usize| types[v].bytes();
+    let mut live: usize = (0..types.len())
+        .filter(|v| resident(*v))
+        .fold(0, |n: usize, v| n.saturating_add(bytes(v)));
+    let mut peak = Peak {
+        bytes: live,
+        step: None,
+        largest: Vec::new(),
+    };
+    let mut freed = vec![false; types.len()];
+    for (i, step) in steps.iter().enumerate() {
+        if storage[step.out] == step.out {
+            live = live.saturating_add(bytes(step.out));
+        }
+        let args: Vec<Ty> = if needs_scratch(step.op) {
+            step.args.iter().map(|v| types[*v].clone()).collect()
+        } else {
+            Vec::new()
+        };
+        let scratch = if args.is_empty() {
+            0
+        } else {
+            scratch_bytes(step.op, &args, &[types[step.out].clone()])
+        };
+        let now = live.saturating_add(scratch);
+        if now > peak.bytes {
+            peak.bytes = now;
+            peak.step = Some(i);
+        }
+        for v in step.args.iter().chain([&step.out]) {
+            let v = storage[*v];
+            if last[v] == i && !resident(v) && !std::mem::replace(&mut freed[v], true) {
+                live = live.saturating_sub(bytes(v));
+            }
+        }
+    }
+    if let Some(at) = peak.step {
+        let made = steps[..=at].iter().map(|s| s.out);
+        let mut alive: Vec<usize> = (0..types.len())
+            .filter(|v| resident(*v))
+            .chain(made.filter(|v| storage[*v] == *v && last[*v] >= at))
+            .collect();
+        alive.sort_by_key(|v| std::cmp::Reverse(bytes(*v)));
+        alive.truncate(3);
+        peak.largest = alive;
+    }
+    peak
+}
+
+fn is_view(op: &Op<usize>) -> bool {
+    matches!(
+        op,
+        Op::Reshape { .. }
+            | Op::Transpose { .. }
+            | Op::Slice { .. }
+            | Op::Flip { .. }
+            | Op::StopGradient
+            | Op::RandomWrap
+            | Op::RandomUnwrap
+    )
+}
+
+fn needs_scratch(op: &Op<usize>) -> bool {
+    use crate::op::Family;
+    matches!(op.info().family, Family::Contraction | Family::Window)
+}
