@@ -8,6 +8,7 @@ Prints medians and ratios; it never asserts a time. Results are checked before a
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -77,7 +78,7 @@ def mlp_step(batch: int) -> dict[str, Work]:
     sizes = [784, 256, 128, 10]
     init = [
         (rng.normal(0, (2 / a) ** 0.5, (a, b)).astype(np.float32), np.zeros(b, np.float32))
-        for a, b in zip(sizes, sizes[1:], strict=False)
+        for a, b in itertools.pairwise(sizes)
     ]
     x = rng.normal(size=(batch, 784)).astype(np.float32)
     y = rng.integers(0, 10, batch).astype(np.int32)
