@@ -82,7 +82,8 @@ class Captured:
         for x in arrays:
             holder = _watched.get(id(x))
             held = holder is not None and holder.value is x
-            self.arrays.append((x, Origin("attribute", holder, "value") if held else by_id.get(id(x))))
+            origin = Origin("attribute", holder, "value") if held else by_id.get(id(x))
+            self.arrays.append((x, origin))
         self.plain = [(o, v) for o in places if isinstance(v := o.read(), _PLAIN)]
         self.simple = not self.plain and not self.arrays
 
@@ -93,8 +94,8 @@ class Captured:
             if now is not was and (type(now) is not type(was) or now != was):
                 return None
         out = []
-        for x, origin in self.arrays:
-            now = x if origin is None else origin.read()
+        for x, place in self.arrays:
+            now = x if place is None else place.read()
             if now is not x and (
                 not hasattr(now, "dtype")
                 or isinstance(now, Tracer)

@@ -568,7 +568,9 @@ def run_composite(c: composites.Composite, args: tuple[Any, ...], attrs: Mapping
     key = (c, tuple(sorted(attrs)))
     found = _composites.get(key)
     if found is None:
-        found = _composites[key] = Defn(c.f, static_argnames=tuple(attrs))
+        parameters = inspect.signature(c.f).parameters.values()
+        static = {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}  # defaults too
+        found = _composites[key] = Defn(c.f, static_argnames=tuple(static | set(attrs)))
     return found(*args, **attrs)
 
 

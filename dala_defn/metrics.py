@@ -99,7 +99,7 @@ class Metric:
 
     def __init__(self, function: Callable[..., Any], name: str | None = None, **options: Any) -> None:
         self.function = function
-        self.name: str = name or getattr(function, "__name__", type(function).__name__)
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.options = options
 
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
@@ -145,10 +145,10 @@ def get(metric: Any, loss: Loss | None = None) -> Metric:
     """
     if isinstance(metric, Metric):
         return metric
-    if metric in ("accuracy", "acc"):
+    if isinstance(metric, str) and metric in ("accuracy", "acc"):
         function = _FOR_LOSS.get(loss.function if loss is not None else None, accuracy)
         logits = function is binary_accuracy and loss is not None and loss.options.get("from_logits")
-        return Metric(function, metric, **({"threshold": 0.0} if logits else {}))
+        return Metric(function, str(metric), **({"threshold": 0.0} if logits else {}))
     if isinstance(metric, str) and metric in (_FUNCTIONS | _SHORT):
         return Metric((_FUNCTIONS | _SHORT)[metric], metric)
     if isinstance(metric, Loss):

@@ -221,7 +221,7 @@ class AdamW(Adam):
         self.weight_decay = _decay_of(weight_decay)
 
 
-_NAMED: dict[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
+_NAMED: dict[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 
 
 def get(optimizer: str | Optimizer) -> Optimizer:

@@ -6,6 +6,7 @@ from dala_defn.layers.convolution import Conv2D
 from dala_defn.layers.dense import Dense
 from dala_defn.layers.dropout import Dropout
 from dala_defn.layers.pooling import AveragePooling2D, MaxPooling2D
+from dala_defn.layers.preprocessing import Rescaling
 from dala_defn.layers.shaping import Add, Concatenate, Flatten, Reshape
 from dala_defn.layers.symbols import Input
 
@@ -22,5 +23,6 @@ __all__ = [
     "Lambda",
     "Layer",
     "MaxPooling2D",
+    "Rescaling",
     "Reshape",
 ]

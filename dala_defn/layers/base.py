@@ -6,9 +6,9 @@ parameters and an input to an output.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from dala_defn import dtypes, ops, random, trees
 from dala_defn.array import Array
@@ -22,6 +22,7 @@ from dala_defn.sources import Place, here
 from dala_defn.trace import layer_path, name_scope, trace_function
 
 Path = tuple[str, ...]
+R = TypeVar("R")
 
 
 class Variable:
@@ -122,12 +123,13 @@ class Layer(_Held):
     trainable: bool = field(default=True, kw_only=True)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Layer:
+        """Notes where the layer is made, also for subclasses with an ``__init__`` of their own."""
         self = super().__new__(cls)
         self._made = here()
-        self._paths: tuple[list[Path], list[Path]] | None = None
-        self._types: tuple[list[Type], list[Type]] = ([], [])
-        self._spec: Any = None
-        self._variables: tuple[list[Variable], list[Variable]] | None = None
+        self._paths = None
+        self._types = ([], [])
+        self._spec = None
+        self._variables = None
         return self
 
     def build(self, key: Any, spec: Any) -> dict[str, Any]:
@@ -146,8 +148,6 @@ class Layer(_Held):
         raise NotImplementedError(f"{type(self).__name__} has no call")
 
     def __repr__(self) -> str:
-        if not is_dataclass(self):
-            return f"{type(self).__name__}()"
         given = [(f.name, getattr(self, f.name), f.default) for f in fields(self) if f.name != "name"]
         shown = ", ".join(f"{n}={x!r}" for n, x, default in given if x is not default and x != default)
         return f"{type(self).__name__}({shown})"
@@ -242,7 +242,7 @@ class Layer(_Held):
                 leaf._variables = (made[:count], made[count:])
         return {id(leaf): leaf._variables for leaf in unique if leaf._variables is not None}
 
-    def _trees(self) -> tuple[Any, Any]:
+    def _trees(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return self.assemble({k: ([v.shared() for v in p], [v.shared() for v in s]) for k, (p, s) in self._all()})
 
     def _all(self) -> Any:
@@ -251,12 +251,12 @@ class Layer(_Held):
     @property
     def params(self) -> dict[str, Any]:
         """The parameters as nested dicts of arrays; further training does not change these arrays."""
-        return self._trees()[0]  # type: ignore[no-any-return]
+        return self._trees()[0]
 
     @property
     def state(self) -> dict[str, Any]:
         """The state that is not trained, as nested dicts of arrays."""
-        return self._trees()[1]  # type: ignore[no-any-return]
+        return self._trees()[1]
 
     def get_weights(self) -> list[Any]:
         """NumPy copies of parameters and state, layer by layer in the order in which they were built.
@@ -322,7 +322,7 @@ class Layer(_Held):
 
     def disassemble(self, state: Any) -> list[list[Any]]:
         """The state's arrays by leaf layer: the other way of ``assemble``."""
-        out = {}
+        out: dict[int, list[Any]] = {}
         for path, leaf, _ in self.leaves():
             at = state
             for name in path:
@@ -365,7 +365,7 @@ def default_name(layer: Layer) -> str:
     return out.lower().lstrip("_")
 
 
-def blamed(layer: Layer, name: str | None, run: Any) -> Any:
+def blamed(layer: Layer, name: str | None, run: Callable[[], R]) -> R:
     """Runs; an error of ours then also says which layer it happened in, and where that was made."""
     try:
         return run()
@@ -398,4 +398,4 @@ def applied(
             )
         return out[0], dict(out[1])
 
-    return blamed(layer, name, run)  # type: ignore[no-any-return]
+    return blamed(layer, name, run)

@@ -164,8 +164,10 @@ def _symbols(tree: Any, what: str) -> list[Symbol]:
     leaves = trees.flatten(tree)[0]
     for leaf in leaves:
         if not isinstance(leaf, Symbol):
-            raise ArgumentTypeError(f"{what} of a model are symbols, not a {type(leaf).__name__}", hint="dd.Input((8,))")
-    if not leaves or len({id(s) for s in leaves}) != len(leaves) and what == "inputs":
+            raise ArgumentTypeError(
+                f"{what} of a model are symbols, not a {type(leaf).__name__}", hint="dd.Input((8,))"
+            )
+    if not leaves or (len({id(s) for s in leaves}) != len(leaves) and what == "inputs"):
         raise ArgumentError(f"a model needs {what}, each once")
     return leaves
 

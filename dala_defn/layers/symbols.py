@@ -70,7 +70,7 @@ def record(layer: Any, x: Any, infer: Callable[[Any], Any]) -> Any:
     return call.outputs
 
 
-def Input(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Symbol:  # noqa: N802
+def Input(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Symbol:
     """An input of a model: the shape of one sample.
 
     A size that is open has a name, such as ``"time"``; the same name means the same size in all inputs. ``None``

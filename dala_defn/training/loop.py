@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from dala_defn import trees
 from dala_defn.array import Array
 from dala_defn.callbacks import Callback, History
-from dala_defn.defn import TensorSpec, executor, spec
+from dala_defn.defn import executor, spec
 from dala_defn.dtypes import int64
 from dala_defn.errors import ArgumentError
-from dala_defn.training.data import Data, host
+from dala_defn.training.data import Data
 from dala_defn.training.progress import Progress
 from dala_defn.training.step import (
     Layout,
@@ -37,7 +36,7 @@ class Trainer:
         self.model = model
         self.layout = Layout(model)
         self._key = layout_key(model)
-        self._runners: dict[Any, tuple[Runner, list[Any]]] = {}
+        self._runners: dict[Any, Runner] = {}
         self.slots: OptimizerState | None = None
 
     def fresh(self) -> bool:
@@ -65,7 +64,7 @@ class Trainer:
             renewed = [*in_order(layout.trainable), *in_order(layout.state), *slots.variables]
             return Runner(compiled, renewed, in_order(layout.frozen))
 
-        return self._runner(("train", id(scores)), data, make)[0]
+        return self._runner(("train", id(scores)), data, make)
 
     def evaluate(self, data: Data, scores: Scores) -> Runner:
         """The step of ``evaluate`` for such data."""
@@ -75,7 +74,7 @@ class Trainer:
             compiled = evaluate_step(self.layout, scores).compile([specs_of(held), *self.given(data)])
             return Runner(compiled, (), in_order(held))
 
-        return self._runner(("evaluate", id(scores)), data, make)[0]
+        return self._runner(("evaluate", id(scores)), data, make)
 
     def predict(self, data: Data) -> Runner:
         """The step of ``predict`` for such data."""
@@ -85,15 +84,14 @@ class Trainer:
             compiled = predict_step(self.layout).compile([specs_of(held), data.specs()])
             return Runner(compiled, (), in_order(held))
 
-        return self._runner(("predict",), data, make)[0]
+        return self._runner(("predict",), data, make)
 
-    def _runner(self, what: Any, data: Data, make: Any) -> tuple[Runner, list[Any]]:
-        types = tuple(s.type for s in data.specs())
-        key = (what, types, data.weights is None, executor().name)
+    def _runner(self, what: Any, data: Data, make: Callable[[], Runner]) -> Runner:
+        key = (what, tuple(s.type for s in data.specs()), data.weights is None, executor().name)
         found = self._runners.get(key)
-        if found is None or found[0].captures() is None:
-            found = self._runners[key] = (make(), types)  # type: ignore[assignment]
-        return found  # type: ignore[return-value]
+        if found is None or found.captures() is None:
+            found = self._runners[key] = make()
+        return found
 
 
 def layout_key(model: Any) -> Any:
@@ -200,6 +198,3 @@ def batch_size_of(n: Any, default: int) -> int:
     if isinstance(n, bool) or not hasattr(n, "__index__") or n < 1:
         raise ArgumentError(f"batch_size = {n!r}", rule="a whole number of at least 1")
     return int(n)
-
-
-__all__ = ["Mapping", "TensorSpec", "Trainer", "batch_size_of", "evaluate", "fit", "host", "predict", "trees"]

@@ -16,7 +16,7 @@ from dala_defn.layers.model import LayerGraph, arranged, checked
 from dala_defn.layers.symbols import BATCH, Symbol
 from dala_defn.training import loop, saving
 from dala_defn.training.data import Data, host, weights_of
-from dala_defn.training.step import Scores
+from dala_defn.training.step import OptimizerState, Scores
 from dala_defn.training.summary import summarise
 
 
@@ -88,7 +88,7 @@ class Model(LayerGraph):
         if self._trainer is None or not self._trainer.fresh():
             self._trainer = loop.Trainer(self)
         if self.optimizer is not None and self._trainer.slots is None and self._trainer.layout.trainable:
-            self._trainer.slots = loop.OptimizerState(self.optimizer, self._trainer.layout)
+            self._trainer.slots = OptimizerState(self.optimizer, self._trainer.layout)
         return self._trainer
 
     def _inputs(self, x: Any) -> list[Any]:

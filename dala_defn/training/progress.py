@@ -64,4 +64,5 @@ class Progress:
 
 
 def _show(logs: Mapping[str, float]) -> str:
-    return "  ".join(f"{name} {x:.4f}" if 1e-3 <= abs(x) < 1e4 or x == 0 else f"{name} {x:.3e}" for name, x in logs.items())
+    plain = {name: x == 0 or 1e-3 <= abs(x) < 1e4 for name, x in logs.items()}
+    return "  ".join(f"{name} {x:.4f}" if plain[name] else f"{name} {x:.3e}" for name, x in logs.items())

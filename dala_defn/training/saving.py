@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,14 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
-from dala_defn import trees
+from dala_defn import dtypes, trees
+from dala_defn import functions as F
 from dala_defn.defn import Defn, TensorSpec, spec
-from dala_defn.dtypes import as_dtype, int64
 from dala_defn.errors import ArgumentError, FileFormatError, ShapeError
 from dala_defn.export import dims_of, read_file, write_file, write_program
-from dala_defn.functions.base import dtype_of
 from dala_defn.ir import Type
 from dala_defn.ir.program import STATE, Arg, Entry, Program, Result
 from dala_defn.layers.base import Variable
-from dala_defn.shapes import DimExpr
 from dala_defn.training.step import Layout, Scores, evaluate_step, predict_step, specs_of, train_step
 
 SEED = "seed"
@@ -46,7 +44,7 @@ def load_weights(layout: Layout, path: str | os.PathLike[str]) -> None:
         parts += [f"has {', '.join(extra)}, which the model lacks"] if extra else []
         raise ArgumentError(f"{os.fspath(path)} {' and '.join(parts)}", rule="names as save_weights wrote them")
     for name, v in own.items():
-        have = Type(as_dtype(found[name].dtype), found[name].shape)
+        have = Type(dtypes.as_dtype(found[name].dtype), found[name].shape)
         if have != v.type:
             raise ShapeError(f"{os.fspath(path)}: {name} is {have}, the model's is {v.type}")
     for name, v in own.items():
@@ -75,7 +73,7 @@ def export(model: Any, trainer: Any, path: str | os.PathLike[str], batch: str, s
         renewed = [f"{STATE}{n}" for n in (*sorted(layout.trainable), *sorted(layout.state), *slot_names)]
         frozen = [f"{STATE}{n}" for n in sorted(layout.frozen)]
         donated = [specs_of(layout.trainable), specs_of(layout.state), slots.specs()]
-        given = [specs_of(layout.frozen), TensorSpec((), int64), xs, ys, None]
+        given = [specs_of(layout.frozen), TensorSpec((), dtypes.int64), xs, ys, None]
         step = _means(train_step(layout, slots.optimizer, scores), scores, -1)
         roles = [*_roles([*renewed, *frozen, f"{STATE}{SEED}"]), *inputs, *targets]
         entries.append(_entry("train_step", step, (donated, given), roles, renewed, scores.names))
@@ -96,14 +94,13 @@ def _roles(states: Sequence[str]) -> list[tuple[str, str]]:
 
 def _means(step: Defn, scores: Scores, at: int | None) -> Defn:
     """A step that gives the batch's means by name in the place of the sums."""
-    from dala_defn import functions as F
 
     def means(*args: Any) -> Any:
         out = step(*args)
         sums = out if at is None else out[at]
         batch = trees.flatten(args[-1][-3])[0][0]  # the first input
-        count = F.astype(F.sum(F.ones((batch.shape[0],), "int32")), sums.dtype)
-        whole = [F.astype(sums[i] / count, "float32") for i in range(len(scores.names))]
+        count = F.astype(F.sum(F.ones((batch.shape[0],), dtypes.int32)), sums.dtype)
+        whole = [F.astype(sums[i] / count, dtypes.float32) for i in range(len(scores.names))]
         return whole if at is None else [*out[:at], whole]
 
     means.__name__ = step.__name__
@@ -137,8 +134,5 @@ def _target(s: TensorSpec, loss: Any, batch: str) -> TensorSpec:
     """What a target looks like: labels for sparse losses, else like the output."""
     name = getattr(loss, "name", "")
     if name.startswith("sparse_"):
-        return spec((batch, *s.shape[1:-1]), "int32")
+        return spec((batch, *s.shape[1:-1]), dtypes.int32)
     return spec((batch, *s.shape[1:]), s.dtype)
-
-
-__all__ = ["DimExpr", "Mapping", "dtype_of", "export", "load_weights", "save_weights"]
