@@ -32,7 +32,8 @@ enum {
     DALA_IO_ERROR = 8          /* the file could not be read */
 };
 
-/* Element types. A key is held as uint32 with one more, last dimension of 2. */
+/* Element types. A key is held as uint32 with one more, last dimension of 2: an array of dtype DALA_KEY has that
+ * dimension in its shape and strides. */
 typedef int32_t dala_dtype;
 enum {
     DALA_BOOL = 0, DALA_I8 = 1, DALA_I16 = 2, DALA_I32 = 3, DALA_I64 = 4,
@@ -78,7 +79,9 @@ int32_t dala_abi_version(void);
 /* Number of calls made through this interface since the library was loaded, this one not counted. */
 uint64_t dala_call_count(void);
 
-/* Makes an engine. `name` is "flex" (CPU). `options` is JSON or NULL: {"memory_limit": BYTES}. */
+/* Makes an engine. `name` is "flex" (CPU). `options` is JSON or NULL: {"memory_limit": BYTES}, the most bytes that a
+ * run may hold at a time (without it 80 % of the machine's memory). For tests there is {"fault": "panic:OP"}: every
+ * execution of the op OP panics. */
 dala_status dala_engine_new(const char *name, const char *options, dala_engine **out, dala_error **err);
 void dala_engine_free(dala_engine *engine);
 

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use dala_runtime::dtype::DType;
 use dala_runtime::error::{Error, Result};
+use dala_runtime::host::HostView;
 use dala_runtime::{Arg, HostArray, Tensor};
 
 use crate::guard::{get, slice};
@@ -40,12 +41,42 @@ pub struct dala_result {
     pub array: dala_array,
 }
 
+/// Shape, then strides in bytes; for small ranks inside the handle, whose place in memory is fixed.
+enum Dims {
+    Few([i64; 2 * FEW]),
+    Many(Box<[i64]>),
+}
+
+const FEW: usize = 4;
+
+impl Dims {
+    fn new(view: &HostView<'_>, item: i64) -> Self {
+        let ndim = view.shape.len();
+        let shape = view.shape.iter().map(|d| *d as i64);
+        let strides = view.strides.iter().map(|s| *s as i64 * item);
+        if ndim > FEW {
+            return Dims::Many(shape.chain(strides).collect());
+        }
+        let mut few = [0; 2 * FEW];
+        for (slot, value) in few.iter_mut().zip(shape.chain(strides)) {
+            *slot = value;
+        }
+        Dims::Few(few)
+    }
+
+    fn as_ptr(&self) -> *const i64 {
+        match self {
+            Dims::Few(dims) => dims.as_ptr(),
+            Dims::Many(dims) => dims.as_ptr(),
+        }
+    }
+}
+
 /// A tensor with its description, which lives as long as the handle.
 #[allow(non_camel_case_types)]
 pub struct dala_tensor {
     tensor: Box<dyn Tensor>,
-    /// Shape, then strides in bytes.
-    dims: Box<[i64]>,
+    dims: Dims,
     dtype: DType,
     data: *mut c_void,
 }
@@ -58,28 +89,29 @@ unsafe impl Sync for dala_tensor {}
 impl dala_tensor {
     /// Describes a tensor.
     pub fn new(tensor: Box<dyn Tensor>) -> Result<Self> {
-        let mut dims: Box<[i64]> = Box::default();
+        let mut dims = Dims::Few([0; 2 * FEW]);
         let mut data = std::ptr::null_mut();
         let dtype = tensor.ty().dtype;
-        tensor.view(&mut |view| {
-            let Some(view) = view else {
-                dims = tensor
-                    .ty()
-                    .storage_shape()
-                    .iter()
-                    .map(|d| *d as i64)
-                    .collect();
-                return;
-            };
-            let item = dtype.part_size() as i64;
-            dims = view
-                .shape
-                .iter()
-                .map(|d| *d as i64)
-                .chain(view.strides.iter().map(|s| *s as i64 * item))
-                .collect();
-            if !view.shape.contains(&0) {
-                data = view.ptr.cast_mut().cast();
+        tensor.view(&mut |view| match view {
+            Some(view) => {
+                if !view.shape.contains(&0) {
+                    data = view.ptr.cast_mut().cast();
+                }
+                dims = Dims::new(&view, dtype.part_size() as i64);
+            }
+            None => {
+                let shape = tensor.ty().storage_shape();
+                let strides = vec![0; shape.len()];
+                let ptr = std::ptr::null();
+                dims = Dims::new(
+                    &HostView {
+                        ptr,
+                        shape: &shape,
+                        strides: &strides,
+                        dtype,
+                    },
+                    0,
+                );
             }
         })?;
         Ok(dala_tensor {
@@ -102,12 +134,11 @@ impl dala_tensor {
 
     fn describe(&self) -> dala_array {
         let ndim = self.tensor.ty().rank() + usize::from(self.dtype == DType::Key);
-        let strides = self.dims.get(ndim..).filter(|s| s.len() == ndim);
         dala_array {
             dtype: self.dtype as i32,
             ndim: ndim as i32,
             shape: self.dims.as_ptr(),
-            strides: strides.map_or(std::ptr::null(), <[i64]>::as_ptr),
+            strides: self.dims.as_ptr().wrapping_add(ndim),
             data: self.data,
         }
     }
@@ -126,18 +157,24 @@ pub fn give(
         ))
         .with_code("result-count"));
     }
-    // Everything that can fail first: on an error the caller owns nothing.
-    let handles = tensors
-        .into_iter()
-        .map(dala_tensor::new)
-        .collect::<Result<Vec<_>>>()?;
-    for (handle, result) in handles.into_iter().zip(results) {
-        let handle = Box::new(handle);
-        let array = handle.describe();
-        result.write(dala_result {
-            tensor: Box::into_raw(handle),
-            array,
-        });
+    let mut given = 0;
+    for (tensor, result) in tensors.into_iter().zip(results.iter_mut()) {
+        match dala_tensor::new(tensor) {
+            Ok(handle) => {
+                let handle = Box::new(handle);
+                let array = handle.describe();
+                let tensor = Box::into_raw(handle);
+                result.write(dala_result { tensor, array });
+                given += 1;
+            }
+            Err(error) => {
+                for result in &results[..given] {
+                    // SAFETY: written above; on an error the caller owns nothing.
+                    drop(unsafe { Box::from_raw(result.assume_init_ref().tensor) });
+                }
+                return Err(error);
+            }
+        }
     }
     Ok(())
 }

@@ -234,10 +234,11 @@ unsafe fn run(
             release(*tensor);
         }
         fork::check()?;
-        let args = slice(args, n_args, "args")?
-            .iter()
-            .map(|a| argument(a))
-            .collect::<Result<Vec<_>>>()?;
+        let given = slice(args, n_args, "args")?;
+        let mut args = Vec::with_capacity(given.len());
+        for arg in given {
+            args.push(argument(arg)?);
+        }
         slice(results, n_results, "results")?;
         let tensors = body(&args)?;
         let results: &mut [MaybeUninit<dala_result>] = if n_results == 0 {

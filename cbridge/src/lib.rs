@@ -6,6 +6,8 @@ mod calls;
 mod error;
 mod fork;
 mod guard;
+#[cfg(test)]
+mod tests;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

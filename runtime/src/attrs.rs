@@ -138,7 +138,7 @@ pub fn dim(value: &Value) -> Result<Dim> {
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
-    if text.len() % 2 != 0 || text.len() > 2 * MAX_INLINE {
+    if !text.len().is_multiple_of(2) || text.len() > 2 * MAX_INLINE {
         return None;
     }
     let digit = |c: u8| (c as char).to_digit(16).map(|d| d as u8);

@@ -118,7 +118,7 @@ impl<B: ExecBackend> LoadedProgram<B> {
     }
 
     /// Over the container's bytes where alignment allows.
-    fn from_container(&self, name: &str, ty: &Ty) -> Result<Val<B>> {
+    fn stored_value(&self, name: &str, ty: &Ty) -> Result<Val<B>> {
         let bytes = self.container.bytes(name)?;
         if ty.elements() == 0 {
             return B::upload(Bytes::from_bytes_vec(Vec::new()), ty, &self.device);
@@ -163,7 +163,7 @@ impl<B: ExecBackend> LoadedProgram<B> {
                 if let Some(val) = lock(&self.constants).get(&key) {
                     return Ok(val.clone());
                 }
-                let val = self.from_container(name, ty)?;
+                let val = self.stored_value(name, ty)?;
                 lock(&self.constants).insert(key, val.clone());
                 Ok(val)
             }
@@ -255,7 +255,7 @@ impl<B: ExecBackend> LoadedProgram<B> {
             ))
             .with_code("state-lost")),
             State::Initial => {
-                let val = self.from_container(name(), &self.state_types[i])?;
+                let val = self.stored_value(name(), &self.state_types[i])?;
                 states[i] = State::Held(val.clone());
                 Ok(val)
             }

@@ -39,11 +39,11 @@ fn steps<B: ExecBackend>(
         if i == plan.commit {
             commit();
         }
-        let args = step
-            .args
-            .iter()
-            .map(|s| fetch(&mut frame, s))
-            .collect::<Result<Vec<_>>>()?;
+        // `collect` into a `Result` does not know the length, and allocates more than once.
+        let mut args = Vec::with_capacity(step.args.len());
+        for source in &step.args {
+            args.push(fetch(&mut frame, source)?);
+        }
         if step.fault {
             panic!("injected fault in {}", step.op.info().name);
         }
@@ -56,10 +56,11 @@ fn steps<B: ExecBackend>(
     if plan.commit == plan.steps.len() {
         commit();
     }
-    plan.results
-        .iter()
-        .map(|(source, _)| fetch(&mut frame, source))
-        .collect()
+    let mut results = Vec::with_capacity(plan.results.len());
+    for (source, _) in &plan.results {
+        results.push(fetch(&mut frame, source)?);
+    }
+    Ok(results)
 }
 
 fn fetch<B: ExecBackend>(frame: &mut [Option<Val<B>>], source: &Source<B>) -> Result<Val<B>> {

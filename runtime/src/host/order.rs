@@ -98,6 +98,17 @@ pub fn arg_extreme(x: &HostView<'_>, axis: usize, largest: bool) -> Result<Bytes
             let beats = if largest { value > best } else { value < best };
             (beats | value.is_nan()) & !best.is_nan()
         };
+        if lines.inner == 1 {
+            lines.each(&|line| {
+                // SAFETY: a line of `x`, which is dense; the result has one element a line.
+                unsafe {
+                    let x = std::slice::from_raw_parts(src.at::<T>(line * lines.len), lines.len);
+                    *to.at::<i32>(line) = first_extreme(x, largest) as i32;
+                }
+            });
+            // SAFETY: every line has been written.
+            return Ok(unsafe { out.finish() });
+        }
         // Lines that lie side by side advance together.
         let width = lines.inner.clamp(1, 128);
         let blocks = lines.inner.div_ceil(width);
@@ -127,4 +138,26 @@ pub fn arg_extreme(x: &HostView<'_>, axis: usize, largest: bool) -> Result<Bytes
     });
     // SAFETY: every line has been written.
     Ok(unsafe { out.finish() })
+}
+
+/// Where the extreme of a line is first. Finding its value and then its place are two loops without dependencies.
+fn first_extreme<T: Elem>(x: &[T], largest: bool) -> usize {
+    let join = |a: T, b: T| if largest { a.larger(b) } else { a.smaller(b) };
+    let mut lanes = [x[0]; 8];
+    let chunks = x.chunks_exact(8);
+    for &value in chunks.remainder() {
+        lanes[0] = join(lanes[0], value);
+    }
+    for chunk in chunks {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane = join(*lane, value);
+        }
+    }
+    let best = lanes.into_iter().reduce(join).unwrap_or(x[0]);
+    let place = if best.is_nan() {
+        x.iter().position(|v| v.is_nan())
+    } else {
+        x.iter().position(|v| *v == best)
+    };
+    place.unwrap_or(0)
 }

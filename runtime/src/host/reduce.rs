@@ -298,6 +298,8 @@ unsafe fn block<T: Elem, R: Rule<T>>(ptr: *const T, stride: isize, n: usize) -> 
 
 /// Outputs computed together when they are adjacent in memory and what they reduce is not.
 const TILE: usize = 128;
+/// Rows joined one after the other.
+const LEAF: usize = 32;
 
 fn column_tile<T: Elem, R: Rule<T>>(
     src: Source<T>,
@@ -331,45 +333,71 @@ fn columns<T: Elem, R: Rule<T>>(
     range: Range<usize>,
     width: usize,
 ) -> [R::Acc; TILE] {
-    if range.len() > 32 {
+    if range.len() > LEAF {
         let middle = range.start + range.len() / 2;
         let a = columns::<T, R>(src, base, reduced, range.start..middle, width);
         let b = columns::<T, R>(src, base, reduced, middle..range.end, width);
         return join_tiles::<T, R>(a, b);
     }
+    let mut offsets = [0; LEAF];
+    for (offset, i) in offsets.iter_mut().zip(range.clone()) {
+        *offset = base + reduced.offset(i);
+    }
+    let offsets = &offsets[..range.len()];
+    // SAFETY: `width` adjacent elements from every offset are within the view.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx2") {
+            return fast_leaf::<T, R>(src.0, offsets, width);
+        }
+        leaf::<T, R>(src.0, offsets, width)
+    }
+}
+
+/// # Safety
+/// As for [`leaf`], with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn fast_leaf<T: Elem, R: Rule<T>>(
+    src: *const T,
+    offsets: &[isize],
+    width: usize,
+) -> [R::Acc; TILE] {
+    // SAFETY: passed on to the caller.
+    unsafe { leaf::<T, R>(src, offsets, width) }
+}
+
+/// # Safety
+/// `width` elements from each offset can be read.
+#[inline(always)]
+unsafe fn leaf<T: Elem, R: Rule<T>>(
+    src: *const T,
+    offsets: &[isize],
+    width: usize,
+) -> [R::Acc; TILE] {
+    const LANES: usize = 16;
     let mut acc = [R::START; TILE];
-    for i in range {
-        // SAFETY: `width` adjacent elements from here are within the view.
-        unsafe {
-            let row = src.0.offset(base + reduced.offset(i));
-            #[cfg(target_arch = "x86_64")]
-            if std::is_x86_feature_detected!("avx2") {
-                fast_join_row::<T, R>(&mut acc[..width], row);
-                continue;
+    let whole = width / LANES * LANES;
+    // SAFETY: passed on to the caller.
+    unsafe {
+        for first in (0..whole).step_by(LANES) {
+            // Kept apart from memory, so that they stay in registers.
+            let mut lanes = [R::START; LANES];
+            for &offset in offsets {
+                let row = src.offset(offset).add(first);
+                for (j, lane) in lanes.iter_mut().enumerate() {
+                    *lane = R::join(*lane, R::load(*row.add(j)));
+                }
             }
-            join_row::<T, R>(&mut acc[..width], row);
+            acc[first..first + LANES].copy_from_slice(&lanes);
+        }
+        for (j, a) in acc.iter_mut().enumerate().take(width).skip(whole) {
+            for &offset in offsets {
+                *a = R::join(*a, R::load(*src.offset(offset).add(j)));
+            }
         }
     }
     acc
-}
-
-/// # Safety
-/// As for [`join_row`], with AVX2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn fast_join_row<T: Elem, R: Rule<T>>(acc: &mut [R::Acc], row: *const T) {
-    // SAFETY: passed on to the caller.
-    unsafe { join_row::<T, R>(acc, row) }
-}
-
-/// # Safety
-/// As many elements as `acc` has can be read.
-#[inline(always)]
-unsafe fn join_row<T: Elem, R: Rule<T>>(acc: &mut [R::Acc], row: *const T) {
-    for (j, a) in acc.iter_mut().enumerate() {
-        // SAFETY: passed on to the caller.
-        *a = R::join(*a, R::load(unsafe { *row.add(j) }));
-    }
 }
 
 /// True for a dtype whose empty maximum is defined.

@@ -8,4 +8,5 @@ mod indexing;
 mod movement;
 mod random;
 mod reduction;
+mod threads;
 mod window;
