@@ -10,6 +10,7 @@ import numpy as np
 from dala_defn.dtypes import FLOATS, NUMERIC, DType
 from dala_defn.errors import ShapeError
 from dala_defn.ir.types import Type
+from dala_defn.ops.creation import type_of, zeros
 from dala_defn.ops.movement import inverse, reshape, spread_batch, transpose
 from dala_defn.ops.reduction import wide
 from dala_defn.ops.samples import Array, reals, spread
@@ -57,7 +58,7 @@ def _dot(x: Array, y: Array, *, contract_x: Ints, contract_y: Ints, batch_x: Int
     a = np.transpose(wide(x), (*batch_x, *fx, *contract_x)).reshape(*lead, int(np.prod(rows, dtype=np.int64)), inner)
     b = np.transpose(wide(y), (*batch_y, *contract_y, *fy)).reshape(*lead, inner, int(np.prod(cols, dtype=np.int64)))
     with np.errstate(all="ignore"):
-        return np.matmul(a, b).reshape(*lead, *rows, *cols).astype(x.dtype)
+        return np.matmul(a, b).reshape((*lead, *rows, *cols)).astype(x.dtype)
 
 
 def _dot_side(
@@ -305,11 +306,12 @@ def _weight_grad(x: Array, ct: Array, *, size: Sequence[int], **attrs: Any) -> A
     g, out = attrs["groups"], ct.shape[2:]
     n, c, o = x.shape[0], x.shape[1] // g, ct.shape[1]
     xp = _padded(wide(x), attrs)
-    cc = wide(ct).reshape(n, g, o // g, *out)
+    places = int(np.prod(out, dtype=np.int64))
+    cc = wide(ct).reshape(n, g, o // g, places)
     w = np.zeros((g, o // g, c, *size))
     for k, spots in _offsets(size, attrs, out):
-        part = xp[(slice(None), slice(None), *spots)].reshape(n, g, c, -1)
-        w[(slice(None), slice(None), slice(None), *k)] = np.einsum("ngcp,ngop->goc", part, cc.reshape(n, g, o // g, -1))
+        part = xp[(slice(None), slice(None), *spots)].reshape(n, g, c, places)
+        w[(slice(None), slice(None), slice(None), *k)] = np.einsum("ngcp,ngop->goc", part, cc)
     return w.reshape(o, c, *size).astype(x.dtype)
 
 
@@ -350,6 +352,19 @@ def _conv_batch(name: str) -> Any:
         if batched == (True, False) and name != "conv_weight_grad":
             y = OPS[name](_fold(a), b, **attrs)
             return (reshape(y, shape=(n, a.shape[1], *y.shape[1:])),)
+        if not isinstance(n, int):
+            raise ShapeError(
+                f"{name}: a batch of kernels needs a known size, not {n}",
+                op=name,
+                rule="the kernels of a batch become groups of one convolution, and their number is part of it",
+                hint="trace with a number for this size",
+            )
+        if n == 0:
+            one = [type_of(v).shape[b:] for v, b in zip(args, batched, strict=True)]
+            (out,) = OPS[name].infer(*[Type(a.dtype, s) for s in one], **attrs)
+            return (zeros(Type(out.dtype, (0, *out.shape))),)
+        if batched == (False, True) and name == "conv" and attrs["groups"] == 1:
+            return (_unchannels(OPS[name](a, _fold(b), **attrs), n),)
         a, b = spread_batch(n, args, batched)
         grouped = {**attrs, "groups": attrs["groups"] * n}
         if name == "conv_weight_grad":

@@ -73,7 +73,8 @@ def _gather(x: Array, indices: Array, *, axis: int, batch_dims: int, mode: str) 
     out = np.stack([rows[b][:, safe[b], :] for b in range(len(rows))]) if len(rows) else rows[:, :, :0, :]
     if not inside.all():
         floating = x.dtype.kind == "f" or x.dtype.name == "bfloat16"
-        out = np.where(inside[:, None, :, None], out, x.dtype.type(np.nan) if floating else x.dtype.type(0))
+        outside = np.broadcast_to(~inside[:, None, :, None], out.shape)
+        out[outside] = np.nan if floating else np.zeros((), x.dtype)
     return out.reshape(shape).astype(x.dtype)
 
 
