@@ -376,6 +376,7 @@ dynamic_slice = define(
 
 
 def _dynamic_update_infer(x: Type, u: Type, starts: Type) -> tuple[Type, ...]:
+    check_dtype("dynamic_update_slice", x.dtype, ARRAYS)
     check_same_dtype("dynamic_update_slice", (x, u))
     _check_starts("dynamic_update_slice", x, starts, u.shape)
     return (x,)
