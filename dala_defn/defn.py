@@ -354,6 +354,8 @@ class Defn:
         self.f = f
         self.signature = inspect.signature(f)
         self.static = frozenset([static_argnames] if isinstance(static_argnames, str) else static_argnames)
+        if isinstance(f, composites.Composite):
+            self.static |= frozenset(f.keywords)
         self.donate = frozenset([donate_argnames] if isinstance(donate_argnames, str) else donate_argnames)
         for name in self.static | self.donate:
             if name not in self.signature.parameters:
@@ -560,17 +562,14 @@ def _escaped(x: Tracer) -> DalaError:
     )
 
 
-_composites: dict[tuple[composites.Composite, tuple[str, ...]], Defn] = {}
+_composites: dict[composites.Composite, Defn] = {}
 
 
 def run_composite(c: composites.Composite, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     """Runs a composite on concrete arrays, as a small cached ``@defn``."""
-    key = (c, tuple(sorted(attrs)))
-    found = _composites.get(key)
+    found = _composites.get(c)
     if found is None:
-        parameters = inspect.signature(c.f).parameters.values()
-        static = {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}  # defaults too
-        found = _composites[key] = Defn(c.f, static_argnames=tuple(static | set(attrs)))
+        found = _composites[c] = Defn(c.f, static_argnames=c.keywords)
     return found(*args, **attrs)
 
 

@@ -66,7 +66,7 @@ def _twos(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Arr
 
 floor_divide = binary(
     "floor_divide", 0x34, _floor_divide, dtypes=NUMERIC, vjp=ZERO_GRAD, sample=_off_boundary, sample_right=_twos,
-    ulp=1, doc="The quotient rounded down, elementwise. An integer divided by zero gives 0; overflow wraps.",
+    ulp=2, doc="The quotient rounded down, elementwise. An integer divided by zero gives 0; overflow wraps.",
 )  # fmt: skip
 remainder = binary(
     "remainder", 0x35, np.remainder, dtypes=NUMERIC,
