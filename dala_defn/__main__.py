@@ -91,8 +91,7 @@ def describe(file: _File) -> dict[str, Any]:
             for a, v in zip(e.args, e.graph.inputs, strict=True)
         ]
         results = [
-            {"name": r.name, "role": r.role, **_type(v.type)}
-            for r, v in zip(e.results, e.graph.outputs, strict=True)
+            {"name": r.name, "role": r.role, **_type(v.type)} for r, v in zip(e.results, e.graph.outputs, strict=True)
         ]
         nodes = len(e.graph.nodes) + sum(len(f.nodes) for f in e.graph.functions())
         entries.append({"name": e.name, "args": args, "results": results, "nodes": nodes})

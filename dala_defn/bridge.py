@@ -19,12 +19,14 @@ from dala_defn.errors import (
     ArgumentError,
     DalaError,
     DonatedError,
+    DTypeError,
     EngineError,
     EnginePanic,
     FileError,
     FileFormatError,
     IndexOutOfRange,
     OutOfMemory,
+    ShapeError,
     VerifyError,
 )
 from dala_defn.ir import Type, frozen
@@ -44,6 +46,15 @@ _ERRORS: dict[int, type[DalaError]] = {
     6: OutOfMemory,
     7: EnginePanic,
     8: FileError,
+}
+# By the code of an error whose status says less.
+_CODES: dict[tuple[int, str], type[DalaError]] = {
+    (3, "dtype"): DTypeError,
+    (3, "shape"): ShapeError,
+    (3, "dim"): ShapeError,
+    (3, "dim-bounds"): ShapeError,
+    (3, "dim-conflict"): ShapeError,
+    (4, "index-out-of-range"): IndexOutOfRange,
 }
 
 
@@ -84,13 +95,14 @@ def call_count() -> int:
 
 def raise_error(ffi: Any, lib: Any, err: Any) -> None:
     """Raises what the error handle says, and frees it."""
+    if err[0] == ffi.NULL:
+        raise EngineError("the runtime failed and could not say why")
+    status = int(lib.dala_error_status(err[0]))
     data = json.loads(ffi.string(lib.dala_error_json(err[0])))
     lib.dala_error_free(err[0])
-    kind = _ERRORS.get(data["status"], EngineError)
-    if data.get("code") == "index-out-of-range":
-        kind = IndexOutOfRange
+    kind = _CODES.get((status, data.get("code")), _ERRORS.get(status, EngineError))
     place = data.get("location")
-    location = None
+    location = None  # without one, the line of the call is the user's
     if place:
         location = Location(place["file"], place["line"], place["column"], place["function"], place.get("path") or "")
     raise kind(data["message"], op=data.get("op"), location=location, details=data.get("details") or {})
