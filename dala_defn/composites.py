@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ class Composite:
         functools.update_wrapper(self, f)
         self.name = name
         self.f = f
+        self.keywords = tuple(p.name for p in inspect.signature(f).parameters.values() if p.kind is p.KEYWORD_ONLY)
         self._graphs: OrderedDict[Any, tuple[Graph, list[Any], trees.Tree]] = OrderedDict()
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:

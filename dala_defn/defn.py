@@ -240,6 +240,30 @@ class Compiled:
         outs = self.executable.run(self.index, args, self.results, self.donate)
         return outs[0] if self.single else trees.unflatten(self.traced.tree, outs)
 
+    def fast_call(self, args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], tuple[Any] | None] | None:
+        """A call with everything prepared, for positional arrays like these; it gives ``None`` when it does not fit."""
+        make = getattr(self.executable, "caller", None)
+        if make is None or self.donate is not None or len(self.traced.types) != len(args):
+            return None
+        host = [isinstance(x, np.ndarray) for x in (*args, *self.traced.captures)]
+        caller = make(self.index, [v.type for v in self.graph.inputs], host, self.results)
+        if caller is None:
+            return None
+        captured, simple, tree = self.traced.captured, self.simple, None if self.single else self.traced.tree
+
+        def call(args: tuple[Any, ...]) -> tuple[Any] | None:
+            if not simple:
+                captures = captured.current()
+                if captures is None:
+                    return None
+                args = (*args, *captures)
+            outs = caller(args)
+            if outs is None or tree is None:
+                return outs
+            return (trees.unflatten(tree, outs),)
+
+        return call
+
     def __call__(self, *args: Any) -> Any:
         """Runs on arrays that fit the compiled types.
 
@@ -271,7 +295,7 @@ def as_operand(x: Any, t: Type) -> Any:
 class _Bound:
     """The arguments of a call, sorted into traced leaves and static values."""
 
-    __slots__ = ("donate", "key", "leaves", "names", "statics", "tree")
+    __slots__ = ("donate", "dynamic", "key", "leaves", "names", "statics", "tree")
 
     def __init__(self, defn: Defn, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
@@ -283,10 +307,13 @@ class _Bound:
         self.statics: dict[str, Any] = {}
         for name, x in given.arguments.items():
             (self.statics if name in defn.static else dynamic)[name] = x
-        pairs = trees.flatten_with_paths(dynamic)
-        self.names = [_leaf_name(path) for path, _ in pairs]
-        self.leaves, self.tree = trees.flatten(dynamic)
-        self.donate = [path[0] in defn.donate for path, _ in pairs]
+        # In the order of the signature: a dict would be sorted by name, and leaves would not be in the call's order.
+        self.dynamic = tuple(dynamic)
+        values = tuple(dynamic.values())
+        paths = [(self.dynamic[path[0]], *path[1:]) for path, _ in trees.flatten_with_paths(values)]
+        self.names = [trees.show_path(path) for path in paths]
+        self.leaves, self.tree = trees.flatten(values)
+        self.donate = [path[0] in defn.donate for path in paths]
         try:
             hash(tuple(self.statics.values()))
         except TypeError:
@@ -296,11 +323,7 @@ class _Bound:
             ) from None
         types = tuple([type_of(x, n) for x, n in zip(self.leaves, self.names, strict=True)])
         statics = tuple((k, type(v), v) for k, v in self.statics.items())
-        self.key = (self.tree, types, statics)
-
-
-def _leaf_name(path: trees.Path) -> str:
-    return trees.show_path(path)
+        self.key = (self.dynamic, self.tree, types, statics)
 
 
 def _hashable(x: Any) -> bool:
@@ -331,6 +354,8 @@ class Defn:
         self.f = f
         self.signature = inspect.signature(f)
         self.static = frozenset([static_argnames] if isinstance(static_argnames, str) else static_argnames)
+        if isinstance(f, composites.Composite):
+            self.static |= frozenset(f.keywords)
         self.donate = frozenset([donate_argnames] if isinstance(donate_argnames, str) else donate_argnames)
         for name in self.static | self.donate:
             if name not in self.signature.parameters:
@@ -338,7 +363,7 @@ class Defn:
         self.executor = executor
         self.traces = 0
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
-        self._fast: dict[Any, Compiled] = {}
+        self._fast: dict[Any, Callable[[tuple[Any, ...]], tuple[Any] | None]] = {}
         self._lock = threading.RLock()
         self._methods: weakref.WeakKeyDictionary[Any, Defn] = weakref.WeakKeyDictionary()
         parameters = self.signature.parameters.values()
@@ -371,13 +396,11 @@ class Defn:
         if not kwargs and len(args) == self._arity:
             key = self._fast_key(args)
             if key is not None:
-                compiled = self._fast.get(key)
-                if compiled is not None:
-                    if compiled.simple:
-                        return compiled.run(list(args), [])
-                    captures = compiled.traced.captured.current()
-                    if captures is not None:
-                        return compiled.run(list(args), captures)
+                call = self._fast.get(key)
+                if call is not None:
+                    out = call(args)
+                    if out is not None:
+                        return out[0]
         return self._slow(args, kwargs)
 
     def _fast_key(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -409,14 +432,15 @@ class Defn:
                     self._fast.clear()
             if not kwargs and len(args) == self._arity:
                 fast = self._fast_key(args)
-                if fast is not None:
-                    self._fast[fast] = compiled
+                if fast is not None and (call := compiled.fast_call(args)) is not None:
+                    self._fast[fast] = call
         leaves = [as_operand(x, t) for x, t in zip(bound.leaves, compiled.traced.types, strict=True)]
         return compiled.run(leaves, captures)
 
     def call_with(self, bound: _Bound, leaves: Sequence[Any]) -> Any:
         """The function itself, applied to these leaves in the place of the call's."""
-        arguments = {**trees.unflatten(bound.tree, leaves), **bound.statics}
+        dynamic = zip(bound.dynamic, trees.unflatten(bound.tree, leaves), strict=True)
+        arguments = {**dict(dynamic), **bound.statics}
         ordered = inspect.BoundArguments(
             self.signature, OrderedDict((k, arguments[k]) for k in self.signature.parameters if k in arguments)
         )
@@ -538,15 +562,14 @@ def _escaped(x: Tracer) -> DalaError:
     )
 
 
-_composites: dict[tuple[composites.Composite, tuple[str, ...]], Defn] = {}
+_composites: dict[composites.Composite, Defn] = {}
 
 
 def run_composite(c: composites.Composite, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     """Runs a composite on concrete arrays, as a small cached ``@defn``."""
-    key = (c, tuple(sorted(attrs)))
-    found = _composites.get(key)
+    found = _composites.get(c)
     if found is None:
-        found = _composites[key] = Defn(c.f, static_argnames=tuple(attrs))
+        found = _composites[c] = Defn(c.f, static_argnames=c.keywords)
     return found(*args, **attrs)
 
 

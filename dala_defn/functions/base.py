@@ -120,6 +120,15 @@ def dim_value(d: Dim, dtype: DType) -> Any:
     return convert(ops.OPS["sum"](ones, axes=(0,)), dtype)
 
 
+def same(x: Any) -> Any:
+    """``x`` as the result of a function that changes nothing: never the caller's own NumPy array."""
+    return literal(np.asarray(x), dtype_of(x)) if isinstance(x, (np.ndarray, np.generic)) and not _tracing() else x
+
+
+def _tracing() -> bool:
+    return ops.current_trace() is not None
+
+
 def shape_of(x: Any) -> Shape:
     """The shape of a value."""
     return tuple(x.shape)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dala_defn import dtypes, ops
 from dala_defn.errors import DTypeError
-from dala_defn.functions.base import convert, dtype_of, inexact, operands, value
+from dala_defn.functions.base import convert, dtype_of, inexact, operands, same, value
 from dala_defn.ops.spec import OPS, OpSpec
 
 
@@ -63,7 +63,7 @@ def _numeric(name: str, op: str, *, rounding: bool = False) -> Callable[[Any], A
 
     def f(x: Any, /) -> Any:
         x = value(x)
-        return x if rounding and not dtype_of(x).is_inexact else spec(x)
+        return same(x) if rounding and not dtype_of(x).is_inexact else spec(x)
 
     _document(f, name, spec, "An array of the same shape and dtype.")
     return f
@@ -167,7 +167,7 @@ def power(x: Any, y: Any, /) -> Any:
     if type(y) is int and 1 <= y <= 4 and dtypes.weak_kind(x) is None:
         x = value(x)
         if dtype_of(x).kind != "b":
-            square = x if y == 1 else OPS["mul"](x, x)
+            square = same(x) if y == 1 else OPS["mul"](x, x)
             return square if y < 3 else OPS["mul"](square, x if y == 3 else square)
     return _power(x, y)
 
@@ -287,7 +287,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Any:
         x = maximum(x, min)
     if max is not None:
         x = minimum(x, max)
-    return x
+    return same(x)
 
 
 def where(condition: Any, x: Any, y: Any, /) -> Any:
@@ -310,7 +310,7 @@ def astype(x: Any, dtype: Any, /) -> Any:
         >>> dd.astype(dd.array([1.7, -1.7]), dd.int32)
         array([ 1, -1], dtype=int32)
     """
-    return convert(value(x), dtypes.as_dtype(dtype))
+    return same(convert(value(x), dtypes.as_dtype(dtype)))
 
 
 def logaddexp(x: Any, y: Any, /) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dala_defn import dtypes, ops
 from dala_defn.errors import ArgumentError, ArgumentTypeError, IndexOutOfRange, ShapeError
-from dala_defn.functions.base import convert, dim_value, dtype_of, is_value, literal, value
+from dala_defn.functions.base import convert, dim_value, dtype_of, is_value, literal, same, value
 from dala_defn.functions.shape import broadcast_to, moveaxis, ravel, reshape, stack, transpose
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, DimExpr, Shape, at_least, broadcast_shapes, normalize_axis, show, size
@@ -320,6 +320,6 @@ class At:
         new = broadcast_to(convert(values, dtype_of(x)), tuple(chosen.shape))
         count = size(chosen.shape)
         if count == 0:
-            return x
+            return same(x)
         flat = OPS[op](ravel(x), reshape(chosen, (count,)), reshape(new, (count,)), axis=0, batch_dims=0, mode="error")
         return reshape(flat, shape)

@@ -9,7 +9,7 @@ from typing import Any
 from dala_defn import ops
 from dala_defn.dtypes import int32
 from dala_defn.errors import ArgumentError, ShapeError
-from dala_defn.functions.base import convert, dtype_of, operands, value
+from dala_defn.functions.base import convert, dtype_of, operands, same, value
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, DimExpr, as_shape, divide, normalize_axes, normalize_axis, show, size
 
@@ -43,7 +43,7 @@ def reshape(x: Any, *shape: Any) -> Any:
                 rule=f"{size(x.shape)} elements must divide evenly by {rest}",
             )
         sizes[unknown[0]] = fill
-    return x if tuple(sizes) == tuple(x.shape) else OPS["reshape"](x, shape=tuple(sizes))
+    return same(x) if tuple(sizes) == tuple(x.shape) else OPS["reshape"](x, shape=tuple(sizes))
 
 
 def ravel(x: Any) -> Any:
@@ -67,7 +67,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
     x = value(x)
     rank = len(x.shape)
     order = tuple(range(rank))[::-1] if axes is None else tuple(normalize_axis(a, rank) for a in axes)
-    return x if order == tuple(range(rank)) else OPS["transpose"](x, axes=order)
+    return same(x) if order == tuple(range(rank)) else OPS["transpose"](x, axes=order)
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
@@ -149,7 +149,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     """
     x = value(x)
     sizes = as_shape(shape)
-    return x if sizes == tuple(x.shape) else OPS["broadcast_to"](x, shape=sizes)
+    return same(x) if sizes == tuple(x.shape) else OPS["broadcast_to"](x, shape=sizes)
 
 
 def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Any:
@@ -250,7 +250,7 @@ def roll(x: Any, shift: int, axis: int | None = None) -> Any:
     if not isinstance(n, int):
         raise ShapeError(f"roll along an axis of unknown size {n}")
     at = shift % n if n else 0
-    return x if at == 0 else concatenate([cut(x, place, n - at, n), cut(x, place, 0, n - at)], place)
+    return same(x) if at == 0 else concatenate([cut(x, place, n - at, n), cut(x, place, 0, n - at)], place)
 
 
 def tile(x: Any, reps: int | Sequence[int]) -> Any:

@@ -90,7 +90,10 @@ def _real(token: str) -> float:
         return float(_SPECIAL[token])
     if len(token) > 1000 or not _NUMBER.fullmatch(token):
         raise ValueError(f"{token[:40]} is no number")
-    return float(token)
+    value = float(token)
+    if np.isinf(value):
+        raise ValueError(f"{token[:40]} does not fit float64")
+    return value
 
 
 def _whole(token: str) -> int:

@@ -23,7 +23,7 @@ _FLOAT_EXAMPLE = "(dd.array([4.0, 5.0]), dd.array([2.0, 3.0]))"
 
 
 def _product(ct: Any, d: Any) -> Any:
-    return OPS["mul_strong_zero"](ct, broadcast_tangent(d, ct.shape) if d.shape != ct.shape else d)
+    return OPS["mul_strong_zero"](ct, d)
 
 
 add = binary(
@@ -66,7 +66,7 @@ def _twos(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Arr
 
 floor_divide = binary(
     "floor_divide", 0x34, _floor_divide, dtypes=NUMERIC, vjp=ZERO_GRAD, sample=_off_boundary, sample_right=_twos,
-    ulp=1, doc="The quotient rounded down, elementwise. An integer divided by zero gives 0; overflow wraps.",
+    ulp=2, doc="The quotient rounded down, elementwise. An integer divided by zero gives 0; overflow wraps.",
 )  # fmt: skip
 remainder = binary(
     "remainder", 0x35, np.remainder, dtypes=NUMERIC,
@@ -143,7 +143,10 @@ def _strong_zero(ct: Array, d: Array) -> Any:
 
 
 def _strong_zero_vjp(ct: Any, a: Any, b: Any, out: Any) -> tuple[Any, ...]:
-    return (_product(ct, b), _product(ct, a))
+    # Where a is zero, b has no say, so what b receives must not be 0 * inf. Leaving a finite ct alone keeps the
+    # derivative of ct * a by a, which higher derivatives need at a = 0 too.
+    lost = OPS["bitwise_and"](OPS["equal"](a, lit(0, a.dtype)), OPS["bitwise_not"](OPS["isfinite"](ct)))
+    return (_product(ct, b), _product(OPS["select"](lost, lit(0, ct.dtype), ct), a))
 
 
 mul_strong_zero = binary(

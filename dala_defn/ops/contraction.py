@@ -10,6 +10,7 @@ import numpy as np
 from dala_defn.dtypes import FLOATS, NUMERIC, DType
 from dala_defn.errors import ShapeError
 from dala_defn.ir.types import Type
+from dala_defn.ops.creation import type_of, zeros
 from dala_defn.ops.movement import inverse, reshape, spread_batch, transpose
 from dala_defn.ops.reduction import wide
 from dala_defn.ops.samples import Array, reals, spread
@@ -57,23 +58,31 @@ def _dot(x: Array, y: Array, *, contract_x: Ints, contract_y: Ints, batch_x: Int
     a = np.transpose(wide(x), (*batch_x, *fx, *contract_x)).reshape(*lead, int(np.prod(rows, dtype=np.int64)), inner)
     b = np.transpose(wide(y), (*batch_y, *contract_y, *fy)).reshape(*lead, inner, int(np.prod(cols, dtype=np.int64)))
     with np.errstate(all="ignore"):
-        return np.matmul(a, b).reshape(*lead, *rows, *cols).astype(x.dtype)
+        return np.matmul(a, b).reshape((*lead, *rows, *cols)).astype(x.dtype)
 
 
 def _dot_side(
     ct: Any, other: Any, mine: Any, c_mine: Ints, b_mine: Ints, c_other: Ints, b_other: Ints, first: bool
 ) -> Any:
-    """The cotangent of one side: ct contracted with the other side over that side's free axes."""
+    """The cotangent of one side: ct contracted with the other side over that side's free axes.
+
+    The other side keeps its place, first or second, so that the axes of a plain product need no transposition.
+    """
     free_other = _free(len(other.shape), c_other, b_other)
     free_mine = _free(len(mine.shape), c_mine, b_mine)
     nb = len(b_mine)
     start = nb + len(free_mine) if first else nb
     along = tuple(range(start, start + len(free_other)))
-    out = dot_general(ct, other, contract_x=along, contract_y=free_other, batch_x=tuple(range(nb)), batch_y=b_other)
-    # The axes of `out` are: batch, my free axes, the other's contracted axes in their order; put them where mine are.
-    order = sorted(range(len(c_other)), key=lambda i: c_other[i])
-    places = (*b_mine, *free_mine, *(c_mine[i] for i in order))
-    return transpose(out, axes=inverse(places))
+    # What is left of the other side are its contracted axes, in their order; they go where they meet mine.
+    met = [c_mine[i] for i in sorted(range(len(c_other)), key=lambda i: c_other[i])]
+    lead = tuple(range(nb))
+    if first:
+        out = dot_general(ct, other, contract_x=along, contract_y=free_other, batch_x=lead, batch_y=b_other)
+        places = (*b_mine, *free_mine, *met)
+    else:
+        out = dot_general(other, ct, contract_x=free_other, contract_y=along, batch_x=b_other, batch_y=lead)
+        places = (*b_mine, *met, *free_mine)
+    return out if places == tuple(range(len(places))) else transpose(out, axes=inverse(places))
 
 
 def _dot_vjp(
@@ -308,11 +317,12 @@ def _weight_grad(x: Array, ct: Array, *, size: Sequence[int], **attrs: Any) -> A
     g, out = attrs["groups"], ct.shape[2:]
     n, c, o = x.shape[0], x.shape[1] // g, ct.shape[1]
     xp = _padded(wide(x), attrs)
-    cc = wide(ct).reshape(n, g, o // g, *out)
+    places = int(np.prod(out, dtype=np.int64))
+    cc = wide(ct).reshape(n, g, o // g, places)
     w = np.zeros((g, o // g, c, *size))
     for k, spots in _offsets(size, attrs, out):
-        part = xp[(_ALL, _ALL, *spots)].reshape(n, g, c, -1)
-        w[(_ALL, _ALL, _ALL, *k)] = np.einsum("ngcp,ngop->goc", part, cc.reshape(n, g, o // g, -1))
+        part = xp[(_ALL, _ALL, *spots)].reshape(n, g, c, places)
+        w[(_ALL, _ALL, _ALL, *k)] = np.einsum("ngcp,ngop->goc", part, cc)
     return w.reshape(o, c, *size).astype(x.dtype)
 
 
@@ -353,6 +363,19 @@ def _conv_batch(name: str) -> Any:
         if batched == (True, False) and name != "conv_weight_grad":
             y = OPS[name](_fold(a), b, **attrs)
             return (reshape(y, shape=(n, a.shape[1], *y.shape[1:])),)
+        if not isinstance(n, int):
+            raise ShapeError(
+                f"{name}: a batch of kernels needs a known size, not {n}",
+                op=name,
+                rule="the kernels of a batch become groups of one convolution, and their number is part of it",
+                hint="trace with a number for this size",
+            )
+        if n == 0:
+            one = [type_of(v).shape[b:] for v, b in zip(args, batched, strict=True)]
+            (out,) = OPS[name].infer(*[Type(a.dtype, s) for s in one], **attrs)
+            return (zeros(Type(out.dtype, (0, *out.shape))),)
+        if batched == (False, True) and name == "conv" and attrs["groups"] == 1:
+            return (_unchannels(OPS[name](a, _fold(b), **attrs), n),)
         a, b = spread_batch(n, args, batched)
         grouped = {**attrs, "groups": attrs["groups"] * n}
         if name == "conv_weight_grad":

@@ -49,6 +49,8 @@ def _resolve(indices: Array, n: int, mode: str) -> tuple[Array, Array]:
     if mode == "error" and not inside.all():
         where = tuple(int(i) for i in np.argwhere(~inside)[0])
         raise IndexOutOfRange(f"index {at[where]} at {where} is out of range for an axis of size {n}", op="gather")
+    if mode == "clip" and n == 0 and at.size:
+        raise IndexOutOfRange("there is nothing to clip an index to in an axis of size 0", op="gather")
     safe = np.asarray(np.clip(at, 0, max(n - 1, 0)), np.int64)
     return safe, np.ones_like(inside) if mode == "clip" else inside
 
@@ -73,7 +75,8 @@ def _gather(x: Array, indices: Array, *, axis: int, batch_dims: int, mode: str) 
     out = np.stack([rows[b][:, safe[b], :] for b in range(len(rows))]) if len(rows) else rows[:, :, :0, :]
     if not inside.all():
         floating = x.dtype.kind == "f" or x.dtype.name == "bfloat16"
-        out = np.where(inside[:, None, :, None], out, x.dtype.type(np.nan) if floating else x.dtype.type(0))
+        outside = np.broadcast_to(~inside[:, None, :, None], out.shape)
+        out[outside] = np.nan if floating else np.zeros((), x.dtype)
     return out.reshape(shape).astype(x.dtype)
 
 
@@ -375,6 +378,7 @@ dynamic_slice: OpSpec = define(
 
 
 def _dynamic_update_infer(x: Type, u: Type, starts: Type) -> tuple[Type, ...]:
+    check_dtype("dynamic_update_slice", x.dtype, ARRAYS)
     check_same_dtype("dynamic_update_slice", (x, u))
     _check_starts("dynamic_update_slice", x, starts, u.shape)
     return (x,)

@@ -175,7 +175,7 @@ def _bits(key: Array, *, shape: Sequence[int], dtype: DType) -> Array:
         out = (a.astype(np.uint64) << np.uint64(32)) | b.astype(np.uint64)
     else:
         out = (a ^ b).astype(dtype.dtype)
-    return out.reshape(*key.shape, *shape)
+    return out.reshape((*key.shape, *shape))
 
 
 def _bits_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:

@@ -283,6 +283,7 @@ def _cumulative(f: Any) -> Any:
     return reference
 
 
+_CUMSUM = _cumulative(lambda x, axis, dtype: np.cumsum(x, axis, dtype=dtype))
 _BOTH_WAYS = ({"reverse": False}, {"reverse": True})
 
 
@@ -298,7 +299,7 @@ cumsum: OpSpec = define(
     accepts=NUMERIC,
     result="own",
     infer=_cumulative_infer("cumsum"),
-    reference=_cumulative(lambda x, axis, dtype: np.cumsum(x, axis, dtype=dtype)),
+    reference=_CUMSUM,
     vjp=lambda ct, x, y, *, axis, reverse: (cumsum(ct, axis=axis, reverse=not reverse),),
     jvp=LINEAR,
     batch=_along_batch("cumsum"),
@@ -306,7 +307,7 @@ cumsum: OpSpec = define(
     flops=inputs_flops,
     sample=_axis_cases(spread, extra=_BOTH_WAYS),
     ulp=4,
-    magnitude=lambda x, *, axis, reverse: np.broadcast_to(np.sum(np.abs(wide(x)), axis, keepdims=True), x.shape),
+    magnitude=lambda x, **attrs: _CUMSUM(np.abs(wide(x)), **attrs),
     doc="The running sum along an axis, from the front or (``reverse``) from the back. Integers wrap.",
     example="cumsum(dd.array([1, 2, 3]), axis=0, reverse=False)",
     since="0.1",

@@ -73,6 +73,8 @@ def _lowest(dtype: Any) -> Any:
 def _windows(x: Array, fill: Any, attrs: Attrs) -> Array:
     """Every window: the output shape, then the window's."""
     out = _out_shape("window", x.shape, **attrs)
+    if x.ndim == 0:
+        return x
     padded = np.pad(x, list(zip(attrs["low"], attrs["high"], strict=True)), constant_values=fill)
     if any(n < w for n, w in zip(padded.shape, attrs["window"], strict=True)):
         return np.zeros((*map(int, out), *attrs["window"]), x.dtype)
@@ -108,7 +110,7 @@ def _shares(x: Array, attrs: Attrs) -> Array:
 
 
 def _spread(x: Array, ct: Array, **attrs: Any) -> Array:
-    parts = _shares(x, attrs) * wide(ct).reshape(*ct.shape, *(1,) * x.ndim)
+    parts = _shares(x, attrs) * wide(ct).reshape((*ct.shape, *(1,) * x.ndim))
     full = [n + lo + hi for n, lo, hi in zip(x.shape, attrs["low"], attrs["high"], strict=True)]
     out = np.zeros(full)
     for at in np.ndindex(*ct.shape):

@@ -114,7 +114,7 @@ impl Real for f32 {
     }
     #[inline(always)]
     fn arccosh(self) -> Self {
-        libm::acosh(self as f64) as f32
+        f64::arccosh(self as f64) as f32
     }
     #[inline(always)]
     fn arctanh(self) -> Self {
@@ -132,9 +132,14 @@ impl Real for f64 {
     fn arcsinh(self) -> Self {
         libm::asinh(self)
     }
+    /// `libm` gives numbers for large negative operands.
     #[inline(always)]
     fn arccosh(self) -> Self {
-        libm::acosh(self)
+        if self < 1.0 {
+            f64::NAN
+        } else {
+            libm::acosh(self)
+        }
     }
     #[inline(always)]
     fn arctanh(self) -> Self {
