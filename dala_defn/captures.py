@@ -89,8 +89,8 @@ class Captured:
 
     def current(self) -> list[Any] | None:
         """The hidden inputs as they are now, or ``None`` when the trace no longer holds."""
-        for place, was in self.plain:
-            now = place.read()
+        for watched, was in self.plain:
+            now = watched.read()
             if now is not was and (type(now) is not type(was) or now != was):
                 return None
         out = []

@@ -1,4 +1,4 @@
-"""Runs mutants in a process of its own: ``python hostile_worker.py PART PARTS START``, one line of JSON for each outcome.
+"""Runs mutants in a process of its own: ``python hostile_worker.py PART PARTS START``, a line of JSON an outcome.
 
 A line is printed before and after each mutant, so that a process that dies names the mutant that killed it.
 """
@@ -123,7 +123,7 @@ def outcome(go, path, data):
             if clear
             else ("broken", f"unclear: {len(text)} {text[:90]!r}")
         )
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         return "broken", f"{type(error).__name__}: {str(error)[:300]}"
 
 

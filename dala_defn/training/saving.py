@@ -13,9 +13,10 @@ from safetensors.numpy import save as write_tensors
 
 from dala_defn import dtypes, trees
 from dala_defn import functions as F
+from dala_defn.artifacts import dims_of, write_file, write_program
 from dala_defn.defn import Defn, TensorSpec, spec
 from dala_defn.errors import ArgumentError, FileFormatError, ShapeError
-from dala_defn.export import dims_of, read_file, write_file, write_program
+from dala_defn.export import read_file
 from dala_defn.ir import Type
 from dala_defn.ir.program import STATE, Arg, Entry, Program, Result
 from dala_defn.layers.base import Variable
