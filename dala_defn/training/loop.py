@@ -9,7 +9,7 @@ import numpy as np
 
 from dala_defn.array import Array
 from dala_defn.callbacks import Callback, History
-from dala_defn.defn import executor, spec
+from dala_defn.defn import TensorSpec, executor, spec
 from dala_defn.dtypes import int64
 from dala_defn.errors import ArgumentError
 from dala_defn.training.data import Data
@@ -38,6 +38,7 @@ class Trainer:
         self._key = layout_key(model)
         self._runners: dict[Any, Runner] = {}
         self.slots: OptimizerState | None = None
+        self.targets: list[TensorSpec] | None = None  # what the last training took
 
     def fresh(self) -> bool:
         """Whether the layout still is that of the model: ``trainable`` may have been set since."""

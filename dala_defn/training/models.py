@@ -11,8 +11,9 @@ from dala_defn.callbacks import Callback, History
 from dala_defn.defn import TensorSpec, spec
 from dala_defn.errors import ArgumentError, ArgumentTypeError
 from dala_defn.functions.base import dtype_of
+from dala_defn.ir import Type
 from dala_defn.layers.base import Layer, blamed
-from dala_defn.layers.model import LayerGraph, arranged, checked
+from dala_defn.layers.model import LayerGraph, arranged, check
 from dala_defn.layers.symbols import BATCH, Symbol
 from dala_defn.training import loop, saving
 from dala_defn.training.data import Data, host, weights_of
@@ -97,7 +98,7 @@ class Model(LayerGraph):
             self.prepare(spec(first.shape, dtype_of(first)))
         xs = [host(a, f"x[{n}]" if len(self.inputs) > 1 else "x") for a, n in self._named(x)]
         for a, s, n in zip(xs, self.inputs, self.input_names, strict=True):
-            checked(a[:0] if len(a) else a, s.spec, n)
+            check(Type(dtype_of(a), a.shape), s.spec, n)
         return xs
 
     def _named(self, x: Any) -> list[tuple[Any, str]]:
@@ -177,8 +178,10 @@ class Model(LayerGraph):
             raise ArgumentError("there are no samples to validate on")
         size = loop.batch_size_of(batch_size, 32)
         scores = self._score()
+        trainer = self._training()
+        trainer.targets = data.specs()[len(data.xs) :][: len(data.ys)]
         return loop.fit(
-            self._training(),
+            trainer,
             scores,
             data,
             validation,
@@ -322,7 +325,7 @@ class Sequential(Model):
         if not self._joined:
             raise ArgumentError(
                 "the model is not built, as the shape of its input is not known",
-                hint="dd.Input((...)) as the first layer, model.build(...), or a call with data",
+                hint="dd.Input((...)) as the first layer, or a call with data",
             )
         return super().leaves(path, trainable)
 
