@@ -49,7 +49,9 @@ def convolution(x: Any, w: Any, strides: Any, pads: Any, dilation: Any, groups: 
                 first = f // (filters // groups) * per
                 for a in range(kh):
                     for b in range(kw):
-                        at = x[:, i * strides[0] + a * dilation[0], j * strides[1] + b * dilation[1], first : first + per]
+                        at = x[
+                            :, i * strides[0] + a * dilation[0], j * strides[1] + b * dilation[1], first : first + per
+                        ]
                         out[:, i, j, f] += at @ w[a, b, :, f].astype(np.float64)
     return out
 

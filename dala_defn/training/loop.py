@@ -55,7 +55,7 @@ class Trainer:
         """The train step for such data."""
         slots, layout = self.slots, self.layout
         if slots is None:
-            raise ArgumentError("compile the model first")
+            raise ArgumentError("the model has nothing to train", hint="layers with parameters and trainable=True")
 
         def make() -> Runner:
             donated = [specs_of(layout.trainable), specs_of(layout.state), slots.specs()]
@@ -176,7 +176,7 @@ def predict(trainer: Trainer, data: Data, batch_size: int) -> list[Any]:
     tail = runner.captures() or []
     outs: list[Any] = []
     at = 0
-    for count, arrays in data.batches(batch_size):
+    for count, arrays in data.batches(batch_size) if data.n else [(0, data.arrays)]:
         parts: list[Array] = runner([*arrays, *tail])
         if not outs:
             if count == data.n:
