@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,10 +52,9 @@ def convolution(x: Any, w: Any, strides: Any, pads: Any, dilation: Any, groups: 
                 first = f // (filters // groups) * per
                 for a in range(kh):
                     for b in range(kw):
-                        at = x[
-                            :, i * strides[0] + a * dilation[0], j * strides[1] + b * dilation[1], first : first + per
-                        ]
-                        out[:, i, j, f] += at @ w[a, b, :, f].astype(np.float64)
+                        row, column = i * strides[0] + a * dilation[0], j * strides[1] + b * dilation[1]
+                        part = x[:, row, column, first : first + per]
+                        out[:, i, j, f] += part @ w[a, b, :, f].astype(np.float64)
     return out
 
 
@@ -286,3 +288,16 @@ def test_a_traced_function_sees_new_weights_of_a_layer() -> None:
     layer.set_weights([np.array([[5.0]], np.float32)])
     assert f(dd.ones((1, 1))).item() == 5.0
     assert f.traces == 1
+
+
+MODULES = [
+    *"initializers losses metrics optimizers callbacks training.models".split(),
+    *(f"layers.{p.stem}" for p in sorted((Path(dd.__file__).parent / "layers").glob("*.py")) if p.stem != "__init__"),
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_in_docstrings_run(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = doctest.testmod(importlib.import_module(f"dala_defn.{module}"), extraglobs={"dd": dd})
+    assert found.failed == 0
