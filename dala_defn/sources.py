@@ -89,7 +89,10 @@ def user_frame(depth: int = 1) -> FrameType | None:
         code = frame.f_code
         ours = _OURS.get(code)
         if ours is None:
-            ours = _OURS[code] = code.co_filename.startswith(PACKAGE) or code.co_filename.startswith("<frozen")
+            generated = code.co_filename == "<string>" and code.co_qualname.startswith(
+                "__create_fn__"
+            )  # by dataclasses
+            ours = _OURS[code] = code.co_filename.startswith((PACKAGE, "<frozen")) or generated
         if not ours:
             return frame
         frame = frame.f_back

@@ -197,6 +197,8 @@ class Layer(_Held):
         leaves, tree = trees.flatten(spec)
         weights = [list(leaf._types) for _, leaf, _ in self.leaves()]
         types = [t for pair in weights for group in pair for t in group] + [s.type for s in leaves]
+        names = ["/".join(p) for _, leaf, _ in self.leaves() for group in leaf._paths or () for p in group]
+        names += ["x"] if len(leaves) == 1 else [f"x[{i}]" for i in range(len(leaves))]
         out: list[trees.Tree] = []
 
         def body(*xs: Any) -> list[Any]:
@@ -211,7 +213,7 @@ class Layer(_Held):
             out.append(shape)
             return flat
 
-        graph, _ = trace_function(body, types, type(self).__name__)
+        graph, _ = trace_function(body, types, type(self).__name__, names)
         return trees.unflatten(out[0], [TensorSpec(v.type.shape, v.type.dtype) for v in graph.outputs])
 
     def assemble(self, values: Mapping[int, tuple[Sequence[Any], Sequence[Any]]]) -> tuple[Any, Any]:

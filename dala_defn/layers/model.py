@@ -65,10 +65,12 @@ class LayerGraph(Layer):
 
     def build(self, key: Any, spec: Any) -> dict[str, Any]:
         """The first parameters of all layers, by layer name."""
+        self.prepare(spec)
         return self._built(key, "build")
 
     def build_state(self, spec: Any) -> dict[str, Any]:
         """The first states of all layers, by layer name."""
+        self.prepare(spec)
         return self._built(None, "build_state")
 
     def _built(self, key: Any, what: str) -> dict[str, Any]:
@@ -144,20 +146,26 @@ def checked(x: Any, spec: TensorSpec, name: str) -> Any:
     """An input in the dtype of its spec; floats are converted to other floats, integers to floats.
 
     Raises:
-        ShapeError: when it does not fit. DTypeError: for floats where integers are taken.
+        ShapeError, DTypeError: when it does not fit.
     """
     x = value(x)
-    have = Type(dtype_of(x), tuple(x.shape))
+    check(Type(dtype_of(x), tuple(x.shape)), spec, name)
+    return F.astype(x, spec.dtype)
+
+
+def check(have: Type, spec: TensorSpec, name: str) -> None:
+    """Refuses what an input does not take.
+
+    Raises:
+        ShapeError: when sizes do not fit. DTypeError: for floats where integers are taken.
+    """
     fits = have.ndim == len(spec.shape) and all(
         isinstance(d, DimExpr) or d == n for d, n in zip(spec.shape, have.shape, strict=True)
     )
     if not fits:
         raise ShapeError(f"input {name} takes {spec.type}, not {have}", rule=f"{BATCH} is the number of samples")
-    if have.dtype is spec.dtype:
-        return x
     if have.dtype.is_inexact and not spec.dtype.is_inexact:
         raise DTypeError(f"input {name} takes {spec.type}, not {have}", hint=f"x.astype(dd.{spec.dtype})")
-    return F.astype(x, spec.dtype)
 
 
 def _symbols(tree: Any, what: str) -> list[Symbol]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dala_defn.array import Array
 from dala_defn.callbacks import Callback, History
-from dala_defn.defn import executor, spec
+from dala_defn.defn import TensorSpec, executor, spec
 from dala_defn.dtypes import int64
 from dala_defn.errors import ArgumentError
 from dala_defn.training.data import Data
@@ -38,6 +38,7 @@ class Trainer:
         self._key = layout_key(model)
         self._runners: dict[Any, Runner] = {}
         self.slots: OptimizerState | None = None
+        self.targets: list[TensorSpec] | None = None  # what the last training took
 
     def fresh(self) -> bool:
         """Whether the layout still is that of the model: ``trainable`` may have been set since."""
@@ -54,7 +55,7 @@ class Trainer:
         """The train step for such data."""
         slots, layout = self.slots, self.layout
         if slots is None:
-            raise ArgumentError("compile the model first")
+            raise ArgumentError("the model has nothing to train", hint="layers with parameters and trainable=True")
 
         def make() -> Runner:
             donated = [specs_of(layout.trainable), specs_of(layout.state), slots.specs()]
@@ -175,7 +176,7 @@ def predict(trainer: Trainer, data: Data, batch_size: int) -> list[Any]:
     tail = runner.captures() or []
     outs: list[Any] = []
     at = 0
-    for count, arrays in data.batches(batch_size):
+    for count, arrays in data.batches(batch_size) if data.n else [(0, data.arrays)]:
         parts: list[Array] = runner([*arrays, *tail])
         if not outs:
             if count == data.n:

@@ -11,8 +11,9 @@ from dala_defn.callbacks import Callback, History
 from dala_defn.defn import TensorSpec, spec
 from dala_defn.errors import ArgumentError, ArgumentTypeError
 from dala_defn.functions.base import dtype_of
+from dala_defn.ir import Type
 from dala_defn.layers.base import Layer, blamed
-from dala_defn.layers.model import LayerGraph, arranged, checked
+from dala_defn.layers.model import LayerGraph, arranged, check
 from dala_defn.layers.symbols import BATCH, Symbol
 from dala_defn.training import loop, saving
 from dala_defn.training.data import Data, host, weights_of
@@ -63,6 +64,7 @@ class Model(LayerGraph):
             ArgumentError: for an unknown name.
 
         Example:
+            >>> model = dd.Sequential([dd.Input((4,)), dd.layers.Dense(2)])
             >>> model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
         """
         self.optimizer = optimizers.get(optimizer)
@@ -97,7 +99,7 @@ class Model(LayerGraph):
             self.prepare(spec(first.shape, dtype_of(first)))
         xs = [host(a, f"x[{n}]" if len(self.inputs) > 1 else "x") for a, n in self._named(x)]
         for a, s, n in zip(xs, self.inputs, self.input_names, strict=True):
-            checked(a[:0] if len(a) else a, s.spec, n)
+            check(Type(dtype_of(a), a.shape), s.spec, n)
         return xs
 
     def _named(self, x: Any) -> list[tuple[Any, str]]:
@@ -156,7 +158,9 @@ class Model(LayerGraph):
             ShapeError, DTypeError: when data does not fit the model. A failed step leaves the last finished one.
 
         Example:
-            >>> history = model.fit(x, y, epochs=3, verbose=0)
+            >>> model = dd.Sequential([dd.Input((4,)), dd.layers.Dense(2)])
+            >>> model.compile("adam", "mse")
+            >>> history = model.fit(dd.ones((8, 4)), dd.ones((8, 2)), epochs=3, verbose=0)
             >>> len(history.history["loss"])
             3
         """
@@ -177,8 +181,10 @@ class Model(LayerGraph):
             raise ArgumentError("there are no samples to validate on")
         size = loop.batch_size_of(batch_size, 32)
         scores = self._score()
+        trainer = self._training()
+        trainer.targets = data.specs()[len(data.xs) :][: len(data.ys)]
         return loop.fit(
-            self._training(),
+            trainer,
             scores,
             data,
             validation,
@@ -197,7 +203,9 @@ class Model(LayerGraph):
         """The loss, or the loss and the metrics as a list (or dict), over all samples.
 
         Example:
-            >>> loss = model.evaluate(x, y)
+            >>> model = dd.Sequential([dd.Input((4,)), dd.layers.Dense(2)])
+            >>> model.compile("adam", "mse", ["mae"])
+            >>> loss, error = model.evaluate(dd.ones((8, 4)), dd.ones((8, 2)))
         """
         data = self._data(x, y, sample_weight)
         if data.n == 0:
@@ -211,7 +219,8 @@ class Model(LayerGraph):
         """The outputs for all samples as NumPy arrays, in the structure of the model's outputs.
 
         Example:
-            >>> model.predict(x).shape
+            >>> model = dd.Sequential([dd.Input((4,)), dd.layers.Dense(2)])
+            >>> model.predict(dd.ones((3, 4))).shape
             (3, 2)
         """
         data = Data(self._inputs(x), [])
@@ -222,7 +231,11 @@ class Model(LayerGraph):
         """Prints a table of layers, output shapes and parameter counts.
 
         Example:
-            >>> model.summary()
+            >>> model = dd.Sequential([dd.Input((4,)), dd.layers.Dense(2)])
+            >>> model.summary()  # doctest: +ELLIPSIS
+            Model: sequential
+            ...
+            Non-trainable params: 0
         """
         print_fn(summarise(self))
 
@@ -233,6 +246,7 @@ class Model(LayerGraph):
             FileError: when it cannot be written.
 
         Example:
+            >>> model = dd.Sequential([dd.Input((4,)), dd.layers.Dense(2)])
             >>> model.save_weights("model.safetensors")
         """
         saving.save_weights(self._training().layout, path)
@@ -245,6 +259,8 @@ class Model(LayerGraph):
             ArgumentError, ShapeError: when names or shapes differ, naming them.
 
         Example:
+            >>> model = dd.Sequential([dd.Input((4,)), dd.layers.Dense(2)])
+            >>> model.save_weights("model.safetensors")
             >>> model.load_weights("model.safetensors")
         """
         saving.load_weights(self._training().layout, path)
@@ -259,7 +275,10 @@ class Model(LayerGraph):
             batch: the name of the size of the first axis.
 
         Example:
+            >>> model = dd.Sequential([dd.Input((4,)), dd.layers.Dense(2)])
             >>> model.export("model.dala")
+            >>> dd.load("model.dala")(dd.ones((3, 4))).shape
+            (3, 2)
         """
         saving.export(self, self._training(), path, batch, self._score() if training else None)
 
@@ -290,7 +309,10 @@ class Sequential(Model):
         """Appends a layer.
 
         Example:
-            >>> model.add(dd.layers.Dense(2))
+            >>> model = dd.Sequential([dd.Input((4,)), dd.layers.Dense(2)])
+            >>> model.add(dd.layers.Dense(3))
+            >>> model.predict(dd.ones((1, 4))).shape
+            (1, 3)
         """
         self._append(layer)
         self._trainer = None
@@ -322,7 +344,7 @@ class Sequential(Model):
         if not self._joined:
             raise ArgumentError(
                 "the model is not built, as the shape of its input is not known",
-                hint="dd.Input((...)) as the first layer, model.build(...), or a call with data",
+                hint="dd.Input((...)) as the first layer, or a call with data",
             )
         return super().leaves(path, trainable)
 

@@ -66,7 +66,8 @@ def export(model: Any, trainer: Any, path: str | os.PathLike[str], batch: str, s
         slots = trainer.slots
         if slots is None:
             raise ArgumentError("the model has nothing to train")
-        ys = [_target(s.spec, loss, batch) for s, loss in zip(model.outputs, scores.losses, strict=True)]
+        guessed = [_target(s.spec, loss) for s, loss in zip(model.outputs, scores.losses, strict=True)]
+        ys = [_named(s, batch) for s in trainer.targets or guessed]
         targets = [(n, "arg") for n in (["y"] if len(ys) == 1 else model.output_names)]
         slot_names = [f"optimizer/{n}" for n in slots.names]
         tensors |= dict(zip(slot_names, slots.variables, strict=True))
@@ -131,9 +132,9 @@ def _named(s: TensorSpec, batch: str) -> TensorSpec:
     return spec((batch, *s.shape[1:]), s.dtype)
 
 
-def _target(s: TensorSpec, loss: Any, batch: str) -> TensorSpec:
+def _target(s: TensorSpec, loss: Any) -> TensorSpec:
     """What a target looks like: labels for sparse losses, else like the output."""
     name = getattr(loss, "name", "")
     if name.startswith("sparse_"):
-        return spec((batch, *s.shape[1:-1]), dtypes.int32)
-    return spec((batch, *s.shape[1:]), s.dtype)
+        return spec(s.shape[:-1], dtypes.int32)
+    return s

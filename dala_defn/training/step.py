@@ -130,8 +130,6 @@ def train_step(layout: Layout, optimizer: Optimizer, scores: Scores) -> Defn:
     returns ``donated`` renewed and the sums of ``scores``.
     """
     model = layout.model
-    if not layout.trainable:
-        raise ArgumentError("the model has nothing to train", hint="layers with parameters and trainable=True")
 
     def train_step(donated: Any, given: Any) -> Any:
         trainable, state, slots = donated
