@@ -10,7 +10,20 @@ array([2., 4.], dtype=float32)
 
 from math import e, inf, nan, pi
 
-from dala_defn import errors, ir, nn, ops, random, trees
+from dala_defn import (
+    callbacks,
+    errors,
+    initializers,
+    ir,
+    layers,
+    losses,
+    metrics,
+    nn,
+    ops,
+    optimizers,
+    random,
+    trees,
+)
 from dala_defn.array import Array
 from dala_defn.composites import composite
 from dala_defn.defn import defn, executor, spec, using
@@ -55,8 +68,10 @@ from dala_defn.errors import (
 from dala_defn.export import load
 from dala_defn.functions import *  # noqa: F403
 from dala_defn.functions import __all__ as _functions
+from dala_defn.layers import Input
 from dala_defn.shapes import DimExpr
 from dala_defn.trace import Tracer, name_scope
+from dala_defn.training import Model, Sequential
 from dala_defn.transforms import grad, jvp, value_and_grad, vmap
 
 __version__ = "0.1.0"
@@ -79,14 +94,18 @@ __all__ = [
     "FileFormatError",
     "GradientError",
     "IndexOutOfRange",
+    "Input",
+    "Model",
     "OutOfMemory",
     "ParseError",
+    "Sequential",
     "ShapeError",
     "TraceError",
     "Tracer",
     "VerifyError",
     "bfloat16",
     "bool_",
+    "callbacks",
     "complex64",
     "complex128",
     "composite",
@@ -99,18 +118,23 @@ __all__ = [
     "float64",
     "grad",
     "inf",
+    "initializers",
     "int8",
     "int16",
     "int32",
     "int64",
     "ir",
     "jvp",
+    "layers",
     "load",
+    "losses",
+    "metrics",
     "name_scope",
     "nan",
     "newaxis",
     "nn",
     "ops",
+    "optimizers",
     "pi",
     "promote_types",
     "random",

@@ -8,6 +8,7 @@ when it has changed, the function is traced again.
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,6 +39,14 @@ class Origin:
             return self.holder[self.key]
         except (ValueError, KeyError, AttributeError):
             return _MISSING
+
+
+_watched: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
+def watch(x: Array, holder: Any) -> None:
+    """Says that ``x`` is ``holder.value``: what captures it reads it there again at each call."""
+    _watched[id(x)] = holder
 
 
 def origins(f: Callable[..., Any]) -> list[Origin]:
@@ -71,19 +80,22 @@ class Captured:
         self.arrays: list[tuple[Any, Origin | None]] = []
         by_id = {id(o.read()): o for o in places}
         for x in arrays:
-            self.arrays.append((x, by_id.get(id(x))))
+            holder = _watched.get(id(x))
+            held = holder is not None and holder.value is x
+            origin = Origin("attribute", holder, "value") if held else by_id.get(id(x))
+            self.arrays.append((x, origin))
         self.plain = [(o, v) for o in places if isinstance(v := o.read(), _PLAIN)]
         self.simple = not self.plain and not self.arrays
 
     def current(self) -> list[Any] | None:
         """The hidden inputs as they are now, or ``None`` when the trace no longer holds."""
-        for origin, was in self.plain:
-            now = origin.read()
+        for watched, was in self.plain:
+            now = watched.read()
             if now is not was and (type(now) is not type(was) or now != was):
                 return None
         out = []
-        for x, origin in self.arrays:
-            now = x if origin is None else origin.read()
+        for x, place in self.arrays:
+            now = x if place is None else place.read()
             if now is not x and (
                 not hasattr(now, "dtype")
                 or isinstance(now, Tracer)

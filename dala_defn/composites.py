@@ -36,6 +36,7 @@ class Composite:
         self._graphs: OrderedDict[Any, tuple[Graph, list[Any], trees.Tree]] = OrderedDict()
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
+        """Applies it: one ``call`` node inside a trace, one small program outside."""
         if ops.current_trace() is None:
             return _runner[0](self, args, attrs) if _runner else self.f(*args, **attrs)
         args = tuple(x if x is None else value(x) for x in args)

@@ -16,13 +16,14 @@ import numpy as np
 
 from dala_defn import composites, dtypes, ops, trees
 from dala_defn.array import Array, host_array
+from dala_defn.artifacts import dims_of, write_program
 from dala_defn.captures import Captured
-from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, ShapeError
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError, ShapeError
 from dala_defn.ir import Graph, Type
 from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.ops.spec import OpSpec
 from dala_defn.passes.pipeline import compile_passes
-from dala_defn.shapes import DimExpr, as_shape, names_of
+from dala_defn.shapes import DimExpr, as_shape
 from dala_defn.trace import Tracer, explain, trace_function
 
 CACHE = 128
@@ -39,6 +40,14 @@ class Executable(Protocol):
         self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
     ) -> list[Array]:
         """One run."""
+        ...
+
+    def get_state(self, path: str, type: Type) -> Array:
+        """A tensor of the program's state."""
+        ...
+
+    def set_state(self, path: str, value: Any) -> None:
+        """Replaces a tensor of the program's state."""
         ...
 
 
@@ -217,10 +226,7 @@ class Compiled:
         self.traced = traced
         self.graph = compile_passes(traced.graph)
         entry = traced.entry("main", donate, self.graph)
-        dims: dict[str, tuple[int, int | None]] = {
-            n: (0, None) for t in traced.types for n in sorted(names_of(t.shape))
-        }
-        self.program = Program((entry,), dims)
+        self.program = Program((entry,), dims_of([entry]))
         self.executable = runner.load(self.program)
         self.index = self.executable.entry("main")
         self.results = [v.type for v in self.graph.outputs]
@@ -233,6 +239,30 @@ class Compiled:
         args = leaves if not captures else leaves + captures
         outs = self.executable.run(self.index, args, self.results, self.donate)
         return outs[0] if self.single else trees.unflatten(self.traced.tree, outs)
+
+    def fast_call(self, args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], tuple[Any] | None] | None:
+        """A call with everything prepared, for positional arrays like these; it gives ``None`` when it does not fit."""
+        make = getattr(self.executable, "caller", None)
+        if make is None or self.donate is not None or len(self.traced.types) != len(args):
+            return None
+        host = [isinstance(x, np.ndarray) for x in (*args, *self.traced.captures)]
+        caller = make(self.index, [v.type for v in self.graph.inputs], host, self.results)
+        if caller is None:
+            return None
+        captured, simple, tree = self.traced.captured, self.simple, None if self.single else self.traced.tree
+
+        def call(args: tuple[Any, ...]) -> tuple[Any] | None:
+            if not simple:
+                captures = captured.current()
+                if captures is None:
+                    return None
+                args = (*args, *captures)
+            outs = caller(args)
+            if outs is None or tree is None:
+                return outs
+            return (trees.unflatten(tree, outs),)
+
+        return call
 
     def __call__(self, *args: Any) -> Any:
         """Runs on arrays that fit the compiled types.
@@ -265,7 +295,7 @@ def as_operand(x: Any, t: Type) -> Any:
 class _Bound:
     """The arguments of a call, sorted into traced leaves and static values."""
 
-    __slots__ = ("donate", "key", "leaves", "names", "statics", "tree")
+    __slots__ = ("donate", "dynamic", "key", "leaves", "names", "statics", "tree")
 
     def __init__(self, defn: Defn, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
@@ -277,10 +307,13 @@ class _Bound:
         self.statics: dict[str, Any] = {}
         for name, x in given.arguments.items():
             (self.statics if name in defn.static else dynamic)[name] = x
-        pairs = trees.flatten_with_paths(dynamic)
-        self.names = [_leaf_name(path) for path, _ in pairs]
-        self.leaves, self.tree = trees.flatten(dynamic)
-        self.donate = [path[0] in defn.donate for path, _ in pairs]
+        # In the order of the signature: a dict would be sorted by name, and leaves would not be in the call's order.
+        self.dynamic = tuple(dynamic)
+        values = tuple(dynamic.values())
+        paths = [(self.dynamic[path[0]], *path[1:]) for path, _ in trees.flatten_with_paths(values)]
+        self.names = [trees.show_path(path) for path in paths]
+        self.leaves, self.tree = trees.flatten(values)
+        self.donate = [path[0] in defn.donate for path in paths]
         try:
             hash(tuple(self.statics.values()))
         except TypeError:
@@ -290,11 +323,7 @@ class _Bound:
             ) from None
         types = tuple([type_of(x, n) for x, n in zip(self.leaves, self.names, strict=True)])
         statics = tuple((k, type(v), v) for k, v in self.statics.items())
-        self.key = (self.tree, types, statics)
-
-
-def _leaf_name(path: trees.Path) -> str:
-    return trees.show_path(path)
+        self.key = (self.dynamic, self.tree, types, statics)
 
 
 def _hashable(x: Any) -> bool:
@@ -334,7 +363,7 @@ class Defn:
         self.executor = executor
         self.traces = 0
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
-        self._fast: dict[Any, Compiled] = {}
+        self._fast: dict[Any, Callable[[tuple[Any, ...]], tuple[Any] | None]] = {}
         self._lock = threading.RLock()
         self._methods: weakref.WeakKeyDictionary[Any, Defn] = weakref.WeakKeyDictionary()
         parameters = self.signature.parameters.values()
@@ -367,13 +396,11 @@ class Defn:
         if not kwargs and len(args) == self._arity:
             key = self._fast_key(args)
             if key is not None:
-                compiled = self._fast.get(key)
-                if compiled is not None:
-                    if compiled.simple:
-                        return compiled.run(list(args), [])
-                    captures = compiled.traced.captured.current()
-                    if captures is not None:
-                        return compiled.run(list(args), captures)
+                call = self._fast.get(key)
+                if call is not None:
+                    out = call(args)
+                    if out is not None:
+                        return out[0]
         return self._slow(args, kwargs)
 
     def _fast_key(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -405,14 +432,15 @@ class Defn:
                     self._fast.clear()
             if not kwargs and len(args) == self._arity:
                 fast = self._fast_key(args)
-                if fast is not None:
-                    self._fast[fast] = compiled
+                if fast is not None and (call := compiled.fast_call(args)) is not None:
+                    self._fast[fast] = call
         leaves = [as_operand(x, t) for x, t in zip(bound.leaves, compiled.traced.types, strict=True)]
         return compiled.run(leaves, captures)
 
     def call_with(self, bound: _Bound, leaves: Sequence[Any]) -> Any:
         """The function itself, applied to these leaves in the place of the call's."""
-        arguments = {**trees.unflatten(bound.tree, leaves), **bound.statics}
+        dynamic = zip(bound.dynamic, trees.unflatten(bound.tree, leaves), strict=True)
+        arguments = {**dict(dynamic), **bound.statics}
         ordered = inspect.BoundArguments(
             self.signature, OrderedDict((k, arguments[k]) for k in self.signature.parameters if k in arguments)
         )
@@ -448,9 +476,17 @@ class Defn:
         Example:
             >>> f.export("f.dala", dd.spec(("b", 8)))
         """
-        from dala_defn.export import export_defn
-
-        export_defn(self, path, specs, kwargs)
+        bound = _Bound(self, specs, kwargs)
+        traced = self.trace(bound)
+        entry = traced.entry("main", [False] * len(bound.leaves), compile_passes(traced.graph))
+        args, tensors = list(entry.args), {}
+        for i, x in enumerate(traced.captures):
+            name = f"captured/{i}"
+            tensors[name] = np.asarray(x)
+            at = len(bound.leaves) + i
+            args[at] = Arg(args[at].name, f"state:{name}")
+        entry = Entry("main", entry.graph, tuple(args), entry.results)
+        write_program(path, Program((entry,), dims_of([entry]), tensors))
 
 
 def defn(
@@ -521,8 +557,6 @@ def run_eager(op: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tu
 
 
 def _escaped(x: Tracer) -> DalaError:
-    from dala_defn.errors import EscapedTracerError
-
     return EscapedTracerError(
         "a traced value is used after its trace has ended", hint="return the value instead of storing it"
     )

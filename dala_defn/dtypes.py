@@ -20,7 +20,7 @@ class DType:
     Attributes:
         name: NumPy's name, such as ``"float32"``.
         short: the name in the IR, such as ``"f32"``.
-        kind: ``"b"`` bool, ``"i"`` signed, ``"u"`` unsigned, ``"f"`` float, ``"c"`` complex, ``"k"`` key, ``"t"`` token.
+        kind: ``b`` bool, ``i`` signed, ``u`` unsigned, ``f`` float, ``c`` complex, ``k`` key, ``t`` token.
         code: the number in the C interface.
         itemsize: bytes of one element.
         dtype: the NumPy dtype that holds it (a key is held as uint32 with a last dimension of 2).

@@ -12,6 +12,8 @@ from typing import Any
 
 from dala_defn.sources import PACKAGE, Location, user_location
 
+_TRACEBACK: Any = vars(BaseException)["__traceback__"]
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -101,12 +103,12 @@ class DalaError(Exception):
 
     # Reading the traceback leaves out our own frames; the interpreter itself still has them all.
     @property
-    def __traceback__(self) -> TracebackType | None:  # type: ignore[override]
-        return user_frames(BaseException.__traceback__.__get__(self))  # type: ignore[attr-defined]
+    def __traceback__(self) -> TracebackType | None:
+        return user_frames(_TRACEBACK.__get__(self))
 
     @__traceback__.setter
     def __traceback__(self, tb: TracebackType | None) -> None:
-        BaseException.__traceback__.__set__(self, tb)  # type: ignore[attr-defined]
+        _TRACEBACK.__set__(self, tb)
 
 
 class ShapeError(DalaError, ValueError):
@@ -235,7 +237,7 @@ def install_excepthook() -> None:
     def hook(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
         if isinstance(error, DalaError):
             tb = user_frames(tb)
-            BaseException.__traceback__.__set__(error, tb)  # type: ignore[attr-defined]
+            error.__traceback__ = tb
         previous(kind, error, tb)
 
     sys.excepthook = hook

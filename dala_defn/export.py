@@ -1,90 +1,18 @@
-"""Artifacts: writing functions and models to ``.dala`` files, and loading them."""
+"""Loading ``.dala`` files."""
 
 from __future__ import annotations
 
 import mmap
 import os
-import tempfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from dala_defn import ops
 from dala_defn.array import Array
-from dala_defn.defn import Defn, _Bound, as_operand, executor, type_of
+from dala_defn.defn import as_operand, executor, type_of
 from dala_defn.dtypes import weak_kind
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DTypeError, FileError, ShapeError
-from dala_defn.ir.codec import decode, encode
-from dala_defn.ir.program import Arg, Bounds, Entry, Program, state_path
-from dala_defn.passes.pipeline import compile_passes
-from dala_defn.shapes import names_of
-
-
-def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file whole or not at all.
-
-    Raises:
-        FileError: when it cannot be written.
-    """
-    target = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as f:
-                f.write(data)
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise FileError(f"{target} cannot be written: {error.strerror or error}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def dims_of(entries: Sequence[Entry], bounds: Mapping[str, Bounds] | None = None) -> dict[str, Bounds]:
-    """The named sizes of the entries, with their bounds (0 or more where none is given).
-
-    Raises:
-        ArgumentError: for bounds of a name that does not occur.
-    """
-    names = sorted({n for e in entries for v in e.graph.inputs for n in names_of(v.type.shape)})
-    given = dict(bounds or {})
-    for name in given:
-        if name not in names:
-            raise ArgumentError(f"bounds for {name!r}, which is no size of the arguments", rule=f"sizes: {names}")
-    return {n: given.get(n, (0, None)) for n in names}
-
-
-def export_defn(f: Defn, path: str | os.PathLike[str], specs: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Writes one function with the entry ``main``; what it captured becomes the program's state."""
-    bound = _Bound(f, tuple(specs), dict(kwargs))
-    traced = f.trace(bound)
-    graph = compile_passes(traced.graph)
-    entry = traced.entry("main", [False] * len(bound.leaves), graph)
-    tensors: dict[str, Any] = {}
-    args = list(entry.args)
-    for i, x in enumerate(traced.captures):
-        name = f"captured/{i}"
-        tensors[name] = np.asarray(x.numpy() if isinstance(x, Array) else x)
-        at = len(bound.leaves) + i
-        args[at] = Arg(args[at].name, f"state:{name}")
-    entry = Entry("main", graph, tuple(args), entry.results)
-    write_program(path, Program((entry,), dims_of([entry]), tensors))
-
-
-def write_program(path: str | os.PathLike[str], program: Program, *, strip_locations: bool = False) -> None:
-    """Writes a program to a ``.dala`` file, whole or not at all."""
-    for e in program.entries:
-        ops.verify(e.graph)
-    write_file(path, encode(program, strip_locations=strip_locations))
+from dala_defn.ir.codec import decode
+from dala_defn.ir.program import Entry, state_path
 
 
 class EntryPoint:

@@ -241,7 +241,7 @@ def describe(x: Any, position: int, of: int = 1) -> Operand:
         if value.node is None:
             origin = f"argument {value.name}" if value.name else "an array from outside the function"
         else:
-            origin = f"{value.node.op}(…)"
+            origin = f"{value.node.attrs.get('composite') or value.node.op}(…)"
             if value.node.loc is not None:
                 origin += f" made at {value.node.loc.resolve().short()}"
         return Operand(name, str(value.type), origin)

@@ -1,4 +1,4 @@
-"""Transformations of functions: ``grad``, ``value_and_grad``, ``jvp``, ``vmap``; each works inside ``@defn`` and nests."""
+"""Transformations: ``grad``, ``value_and_grad``, ``jvp``, ``vmap``; each works inside ``@defn`` and nests."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ class _Call:
 
         def body(*inner: Any) -> list[Any]:
             out = f(*trees.unflatten(self.tree, inner), **kwargs)
-            if has_aux:
-                if not isinstance(out, tuple) or len(out) != 2:
-                    raise ArgumentTypeError("with has_aux=True the function returns (value, aux)")
+            if has_aux and (not isinstance(out, tuple) or len(out) != 2):
+                raise ArgumentTypeError("with has_aux=True the function returns (value, aux)")
             flat, tree = trees.flatten(out)
             shape.append(tree)
             return flat

@@ -22,7 +22,7 @@ class Tree:
         self.kind = kind
         self.meta = meta
         self.children = children
-        self.size = 1 if kind is LEAF else sum(c.size for c in children)
+        self.size: int = 1 if kind is LEAF else sum(c.size for c in children)
         self._hash = hash((kind, meta, children))
 
     def __eq__(self, other: object) -> bool:
@@ -56,7 +56,7 @@ _NONE = Tree(None, None, ())
 def register(
     cls: type, flatten: Callable[[Any], tuple[list[Any], Any]], unflatten: Callable[[Any, list[Any]], Any]
 ) -> None:
-    """Makes instances of ``cls`` inner nodes: ``flatten(x) -> (children, hashable)``, ``unflatten(hashable, children)``.
+    """Makes instances of ``cls`` inner nodes, by ``flatten(x) -> (children, hashable)`` and its inverse.
 
     Raises:
         ArgumentError: when the class is already registered.

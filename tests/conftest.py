@@ -11,7 +11,7 @@ _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 # The same examples every time: a change that nobody made must not turn a run red.
 settings.register_profile(
-    "ci", max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=_SLOW_IS_FINE
+    "ci", max_examples=25, derandomize=True, deadline=None, database=None, suppress_health_check=_SLOW_IS_FINE
 )
 settings.register_profile("long", max_examples=5000, deadline=None, suppress_health_check=_SLOW_IS_FINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

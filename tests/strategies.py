@@ -6,6 +6,7 @@ A graph is drawn by tracing: each step picks operands among the values there are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,6 @@ from dala_defn.ir import Graph, Literal, Type
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, DimExpr, Shape, evaluate, names_of, size
 from dala_defn.trace import trace_function
-
-Draw = Callable[..., Any]
 
 NAMES = ("b", "n")
 UNARY = tuple(s for s in OPS.values() if s.family == "unary" and not s.attrs)
@@ -51,59 +50,71 @@ def array(dtype: DType, shape: Sequence[int], seed: int, *, special: bool = True
     return out.astype(dtype.dtype)
 
 
-def dims(symbolic: bool) -> st.SearchStrategy[Dim]:
+def draw_dim(rng: Random, symbolic: bool) -> Dim:
     """A size: 0 to 4, or a name, or a little more than a name."""
-    known: st.SearchStrategy[Dim] = st.integers(0, 4)
-    if not symbolic:
-        return known
-    named = st.sampled_from(NAMES).map(DimExpr.named)
-    return st.one_of(known, named, named.map(lambda d: d + 1), named.map(lambda d: d * 2))
+    if not symbolic or rng.random() < 0.5:
+        return rng.choice((0, 1, 1, 2, 2, 3, 3, 4))
+    d = DimExpr.named(rng.choice(NAMES))
+    return rng.choice((d, d, d, d + 1, 2 * d))
 
 
-def shapes(symbolic: bool, most: int = 3) -> st.SearchStrategy[Shape]:
+def draw_shape(rng: Random, symbolic: bool, most: int = 3) -> Shape:
     """A shape of up to ``most`` axes."""
-    return st.lists(dims(symbolic), max_size=most).map(tuple)
+    return tuple([draw_dim(rng, symbolic) for _ in range(rng.randint(0, most))])
 
 
-def types(symbolic: bool) -> st.SearchStrategy[Type]:
+def draw_type(rng: Random, symbolic: bool) -> Type:
     """A type: the common dtypes more often than the others."""
-    common = st.sampled_from((dtypes.float32, dtypes.float32, dtypes.int32, dtypes.bool_))
-    dtype = st.one_of(common, st.sampled_from((*ARRAYS, dtypes.key)))
-    return st.builds(Type, dtype, shapes(symbolic))
+    common = (dtypes.float32, dtypes.float32, dtypes.int32, dtypes.bool_)
+    dtype = rng.choice(common if rng.random() < 0.5 else (*ARRAYS, dtypes.key))
+    return Type(dtype, draw_shape(rng, symbolic))
 
 
-@st.composite
-def graphs(
-    draw: Draw, symbolic: bool | None = None, nodes: int = 10, depth: int = 1, inputs: Sequence[Type] | None = None
+def random_graph(
+    seed: int, nodes: int, symbolic: bool = False, depth: int = 1, inputs: Sequence[Type] | None = None
 ) -> Graph:
-    """A graph of about ``nodes`` nodes, with calls nested up to ``depth`` deep."""
-    if symbolic is None:
-        symbolic = draw(st.booleans())
+    """The graph of a seed: about ``nodes`` steps, with calls nested up to ``depth`` deep.
+
+    Fewer steps of one seed are the beginning of more, so that a failure shrinks.
+    """
+    rng = Random(seed)
     if inputs is None:
-        inputs = draw(st.lists(types(symbolic), max_size=3))
-    names = [draw(st.sampled_from(("x", "x", "y", "weights", "", "a b"))) for _ in inputs]
+        inputs = [draw_type(rng, symbolic) for _ in range(rng.randint(0, 3))]
+    names = [rng.choice(("x", "x", "y", "weights", "", "a b")) for _ in inputs]
+    name = rng.choice(("main", "f", "f", "<lambda>"))
 
     def body(*args: Any) -> list[Any]:
-        steps = _Steps(draw, bool(symbolic), depth, list(args))
-        for _ in range(draw(st.integers(0, nodes))):
+        steps = _Steps(rng, symbolic, depth, list(args))
+        for _ in range(nodes):
             steps.step()
-        return draw(st.lists(st.sampled_from(steps.pool), max_size=3)) if steps.pool else []
+        last = Random(seed)
+        outputs = [last.choice(steps.pool) for _ in range(last.randint(0, 2))] if steps.pool else []
+        return outputs + steps.pool[-1:]
 
-    graph, captures = trace_function(body, inputs, draw(st.sampled_from(("main", "f", "f", "<lambda>"))), names)
+    graph, captures = trace_function(body, inputs, name, names)
     assert not captures
     return graph
 
 
+def graphs(
+    symbolic: bool | None = None, nodes: int = 20, inputs: Sequence[Type] | None = None
+) -> st.SearchStrategy[Graph]:
+    """Random graphs of up to about ``nodes`` nodes; of symbolic sizes, of known ones, or (``None``) of either."""
+    sort = st.booleans() if symbolic is None else st.just(symbolic)
+    return st.builds(random_graph, seeds(), st.integers(0, nodes), sort, inputs=st.just(inputs))
+
+
 @st.composite
-def concrete_inputs(draw: Draw, graph: Graph, least: int = 1, special: bool = True) -> list[np.ndarray[Any, Any]]:
+def concrete_inputs(
+    draw: Callable[..., Any], graph: Graph, least: int = 1, special: bool = True
+) -> list[np.ndarray[Any, Any]]:
     """An array for each input of a graph, with one size for each name (keys as uint32 with a last dim of 2).
 
     ``least`` is the smallest size that a name gets: of an axis of size 0 the maximum, say, does not exist, which a
     graph of symbolic sizes cannot tell.
     """
-    sizes = {
-        name: draw(st.integers(least, 4)) for name in sorted(names_of(d for v in graph.inputs for d in v.type.shape))
-    }
+    names = sorted(names_of(d for v in graph.inputs for d in v.type.shape))
+    sizes = {name: draw(st.integers(least, 4)) for name in names}
     return [
         array(v.type.dtype, [evaluate(d, sizes) for d in v.type.shape], draw(seeds()), special=special)
         for v in graph.inputs
@@ -113,58 +124,71 @@ def concrete_inputs(draw: Draw, graph: Graph, least: int = 1, special: bool = Tr
 class _Steps:
     """The values there are, and the ways to make more. A way that finds no operands for itself does nothing."""
 
-    def __init__(self, draw: Draw, symbolic: bool, depth: int, pool: list[Any]) -> None:
-        self.draw = draw
+    def __init__(self, rng: Random, symbolic: bool, depth: int, pool: list[Any]) -> None:
+        self.rng = rng
         self.symbolic = symbolic
         self.depth = depth
         self.pool = pool
 
     def step(self) -> None:
         ways = [
-            *(self.constant, self.iota, self.unary, self.unary, self.binary, self.binary, self.select, self.cast),
+            *(self.constant, self.iota, self.select, self.cast, *[self.unary] * 4, *[self.binary] * 4),
             *(self.broadcast, self.reshape, self.transpose, self.slice, self.pad, self.concatenate, self.flip),
-            *(self.reduce, self.along, self.gather, self.dot, self.random, self.call),
+            *(
+                self.reduce,
+                self.along,
+                self.gather,
+                self.scatter,
+                self.block,
+                self.window,
+                self.dot,
+                self.random,
+                self.call,
+            ),
         ]
-        out = self.draw(st.sampled_from(ways))()
+        out = self.rng.choice(ways)()
         self.pool += out if isinstance(out, list) else [] if out is None else [out]
+
+    def coin(self) -> bool:
+        return self.rng.random() < 0.5
 
     def pick(self, accepts: Callable[[Any], bool] = lambda v: True) -> Any:
         """A value that is accepted, or ``None``."""
         fit = [v for v in self.pool if accepts(v)]
-        return self.draw(st.sampled_from(fit)) if fit else None
+        return self.rng.choice(fit) if fit else None
 
     def of(self, accepted: Sequence[DType], least_rank: int = 0) -> Any:
         return self.pick(lambda v: v.dtype in accepted and len(v.shape) >= least_rank)
 
     def literal(self, dtype: DType, shape: Sequence[int]) -> Any:
-        value = array(dtype, shape, self.draw(seeds()))
+        value = array(dtype, shape, self.rng.getrandbits(32))
         return OPS["constant"](value=Literal(value, dtype))
 
     def axis(self, x: Any) -> int:
-        return int(self.draw(st.integers(0, len(x.shape) - 1)))
+        return int(self.rng.randint(0, len(x.shape) - 1))
 
     def constant(self) -> Any:
-        dtype = self.draw(st.sampled_from((*ARRAYS, dtypes.key)))
-        return self.literal(dtype, self.draw(shapes(False)))
+        dtype = self.rng.choice((*ARRAYS, dtypes.key))
+        return self.literal(dtype, draw_shape(self.rng, False))
 
     def iota(self) -> Any:
-        shape = self.draw(shapes(self.symbolic).filter(len))
-        dtype = self.draw(st.sampled_from(NUMERIC))
-        return OPS["iota"](shape=shape, axis=self.draw(st.integers(0, len(shape) - 1)), dtype=dtype)
+        shape = (draw_dim(self.rng, self.symbolic), *draw_shape(self.rng, self.symbolic, 2))
+        dtype = self.rng.choice(NUMERIC)
+        return OPS["iota"](shape=shape, axis=self.rng.randint(0, len(shape) - 1), dtype=dtype)
 
     def unary(self) -> Any:
         x = self.pick()
         fit = [s for s in UNARY if x is not None and x.dtype in s.accepts]
-        return self.draw(st.sampled_from(fit))(x) if fit else None
+        return self.rng.choice(fit)(x) if fit else None
 
     def fitting(self, x: Any) -> Any:
         """Another value of the dtype of x that broadcasts with it: one there is, part of its shape, or a constant."""
         shape = x.shape
         other = self.pick(lambda v: v.dtype is x.dtype and (v.shape == shape or v.shape == ()))
-        if other is None or self.draw(st.booleans()):
+        if other is None or self.coin():
             known = tuple(d if isinstance(d, int) else 1 for d in shape)
-            known = tuple(self.draw(st.sampled_from((d, 1))) for d in known)
-            other = self.literal(x.dtype, known[self.draw(st.integers(0, len(known))) :])
+            known = tuple(self.rng.choice((d, 1)) for d in known)
+            other = self.literal(x.dtype, known[self.rng.randint(0, len(known)) :])
         return other
 
     def binary(self) -> Any:
@@ -173,9 +197,9 @@ class _Steps:
         if not fit:
             return None
         pair = [x, self.fitting(x)]
-        if self.draw(st.booleans()):
+        if self.coin():
             pair.reverse()
-        return self.draw(st.sampled_from(fit))(*pair)
+        return self.rng.choice(fit)(*pair)
 
     def select(self) -> Any:
         x = self.of(ARRAYS)
@@ -189,32 +213,34 @@ class _Steps:
 
     def cast(self) -> Any:
         x = self.of(ARRAYS)
-        return None if x is None else OPS["cast"](x, dtype=self.draw(st.sampled_from(ARRAYS)))
+        return None if x is None else OPS["cast"](x, dtype=self.rng.choice(ARRAYS))
 
     def broadcast(self) -> Any:
         x = self.pick(lambda v: len(v.shape) < 3)
         if x is None:
             return None
-        shape = tuple(self.draw(dims(self.symbolic)) if isinstance(d, int) and d == 1 else d for d in x.shape)
-        return OPS["broadcast_to"](x, shape=(*self.draw(shapes(self.symbolic, 1)), *shape))
+        shape = tuple(draw_dim(self.rng, self.symbolic) if isinstance(d, int) and d == 1 else d for d in x.shape)
+        return OPS["broadcast_to"](x, shape=(*draw_shape(self.rng, self.symbolic, 1), *shape))
 
     def reshape(self) -> Any:
         x = self.pick()
         if x is None:
             return None
         n, rank = size(x.shape), len(x.shape)
-        at = self.draw(st.integers(0, rank))
+        at = self.rng.randint(0, rank)
         options: list[Shape] = [
             (n,),
             (1, *x.shape),
             (*x.shape[:at], 1, *x.shape[at:]),
             (size(x.shape[:at]), size(x.shape[at:])),
         ]
-        return OPS["reshape"](x, shape=self.draw(st.sampled_from(options)))
+        return OPS["reshape"](x, shape=self.rng.choice(options))
 
     def transpose(self) -> Any:
         x = self.pick()
-        return None if x is None else OPS["transpose"](x, axes=tuple(self.draw(st.permutations(range(len(x.shape))))))
+        return (
+            None if x is None else OPS["transpose"](x, axes=tuple(self.rng.sample(range(len(x.shape)), len(x.shape))))
+        )
 
     def slice(self) -> Any:
         x = self.pick()
@@ -223,18 +249,18 @@ class _Steps:
         start: list[Dim] = []
         stop: list[Dim] = []
         for d in x.shape:
-            low = self.draw(st.integers(0, d)) if isinstance(d, int) else 0
+            low = self.rng.randint(0, d) if isinstance(d, int) else 0
             start.append(low)
-            stop.append(self.draw(st.integers(low, d)) if isinstance(d, int) else d)
-        step = tuple(self.draw(st.integers(1, 3)) for _ in x.shape)
+            stop.append(self.rng.randint(low, d) if isinstance(d, int) else d)
+        step = tuple(self.rng.randint(1, 3) for _ in x.shape)
         return OPS["slice"](x, start=tuple(start), stop=tuple(stop), step=step)
 
     def pad(self) -> Any:
         x = self.pick(lambda v: v.dtype in ARRAYS and all(not isinstance(d, int) or d <= 4 for d in v.shape))
         if x is None:
             return None
-        low, high = (tuple(self.draw(st.integers(0, 1)) for _ in x.shape) for _ in range(2))
-        interior = tuple(self.draw(st.integers(0, 1)) if isinstance(d, int) else 0 for d in x.shape)
+        low, high = (tuple(self.rng.randint(0, 1) for _ in x.shape) for _ in range(2))
+        interior = tuple(self.rng.randint(0, 1) if isinstance(d, int) else 0 for d in x.shape)
         return OPS["pad"](x, self.literal(x.dtype, ()), low=low, high=high, interior=interior)
 
     def concatenate(self) -> Any:
@@ -247,7 +273,7 @@ class _Steps:
             off = [s[:axis] + s[axis + 1 :] for s in (v.shape, x.shape)]
             return v.dtype is x.dtype and len(v.shape) == len(x.shape) and off[0] == off[1]
 
-        more = [self.pick(joins) for _ in range(self.draw(st.integers(0, 2)))]
+        more = [self.pick(joins) for _ in range(self.rng.randint(0, 2))]
         return OPS["concatenate"](x, *more, axis=axis)
 
     def flip(self) -> Any:
@@ -255,10 +281,10 @@ class _Steps:
         return None if x is None else OPS["flip"](x, axes=self.axes(x))
 
     def axes(self, x: Any) -> tuple[int, ...]:
-        return tuple(i for i in range(len(x.shape)) if self.draw(st.booleans()))
+        return tuple(i for i in range(len(x.shape)) if self.coin())
 
     def reduce(self) -> Any:
-        spec = self.draw(st.sampled_from(REDUCTIONS))
+        spec = self.rng.choice(REDUCTIONS)
         x = self.of(spec.accepts)
         if x is None:
             return None
@@ -273,10 +299,10 @@ class _Steps:
         if x is None:
             return None
         axis = self.axis(x)
-        name = self.draw(st.sampled_from(("cumsum", "cummax", "sort", "argsort", "argmax", "argmin")))
+        name = self.rng.choice(("cumsum", "cummax", "sort", "argsort", "argmax", "argmin"))
         if name.startswith("arg") and isinstance(x.shape[axis], int) and x.shape[axis] == 0:
             return None
-        attrs = {"reverse": self.draw(st.booleans())} if name.startswith("cum") else {}
+        attrs = {"reverse": self.coin()} if name.startswith("cum") else {}
         return OPS[name](x, axis=axis, **attrs)
 
     def gather(self) -> Any:
@@ -285,21 +311,51 @@ class _Steps:
             return None
         axis = self.axis(x)
         n = x.shape[axis]
-        mode = self.draw(st.sampled_from(("clip", "fill", "error") if isinstance(n, int) else ("fill",)))
+        mode = self.rng.choice(("clip", "fill", "error") if isinstance(n, int) else ("fill",))
         if n == 0:
             mode = "fill"
         if x.dtype.kind == "k" and mode == "fill":
             return None
-        dtype = self.draw(st.sampled_from((int32, int32, *INTS)))
+        dtype = self.rng.choice((int32, int32, *INTS))
         indices = self.of((dtype,)) if mode != "error" else None
         if indices is None:
             most = n - 1 if mode == "error" else 5
-            rng = np.random.default_rng(self.draw(seeds()))
-            values = rng.integers(0, most + 1, self.draw(shapes(False, 2))).astype(dtype.dtype)
+            rng = np.random.default_rng(self.rng.getrandbits(32))
+            values = rng.integers(0, most + 1, draw_shape(self.rng, False, 2)).astype(dtype.dtype)
             indices = OPS["constant"](value=Literal(np.asarray(values), dtype))
         if len(indices.shape) + len(x.shape) > 4:
             return None
         return OPS["gather"](x, indices, axis=axis, batch_dims=0, mode=mode)
+
+    def scatter(self) -> Any:
+        x = self.of(NUMERIC, 1)
+        if x is None or x.shape[0] == 0:
+            return None
+        indices = OPS["iota"](shape=(2,), axis=0, dtype=int32)
+        updates = OPS["broadcast_to"](self.literal(x.dtype, ()), shape=(2, *x.shape[1:]))
+        name = self.rng.choice(("scatter_add", "scatter_set"))
+        return OPS[name](x, indices, updates, axis=0, batch_dims=0, mode=self.rng.choice(("clip", "fill")))
+
+    def block(self) -> Any:
+        """Slices at a place that is known only while running."""
+        x = self.of(ARRAYS)
+        if x is None:
+            return None
+        starts = OPS["constant"](value=Literal(np.array([self.rng.randint(-1, 4) for _ in x.shape], np.int32), int32))
+        sizes = tuple([self.rng.randint(0, d) if isinstance(d, int) else d for d in x.shape])
+        part = OPS["dynamic_slice"](x, starts, sizes=sizes)
+        return [part, OPS["dynamic_update_slice"](x, part, starts)] if self.coin() else part
+
+    def window(self) -> Any:
+        x = self.of(NUMERIC)
+        if x is None:
+            return None
+        attrs: dict[str, tuple[int, ...]] = {"window": (), "strides": (), "low": (), "high": ()}
+        for d in x.shape:
+            w = self.rng.randint(1, 3) if isinstance(d, int) else 1
+            row = (w, self.rng.randint(1, 2) if isinstance(d, int) else 1, self.rng.randint(0, w - 1), 0)
+            attrs = {k: (*attrs[k], v) for k, v in zip(attrs, row, strict=True)}
+        return OPS[self.rng.choice(("window_sum", "window_max"))](x, **attrs)
 
     def dot(self) -> Any:
         x = self.of(NUMERIC)
@@ -313,7 +369,7 @@ class _Steps:
         for i, j in shared:
             used = [p for listed in pairs.values() for p in listed]
             if all(i != a and j != b for a, b in used):
-                pairs[self.draw(st.sampled_from(("contract", "contract", "batch", "")))].append((i, j))
+                pairs[self.rng.choice(("contract", "contract", "batch", ""))].append((i, j))
         attrs = {
             f"{kind}_{side}": tuple(p[at] for p in pairs[kind])
             for kind in ("contract", "batch")
@@ -325,26 +381,27 @@ class _Steps:
         key = self.of((dtypes.key,))
         if key is None:
             return self.literal(dtypes.key, ())
-        way = self.draw(st.sampled_from(("bits", "fold", "unwrap")))
+        way = self.rng.choice(("bits", "fold", "unwrap"))
         if way == "unwrap":
             return OPS["random_wrap"](OPS["random_unwrap"](key))
         if way == "fold":
             data = OPS["broadcast_to"](self.literal(dtypes.uint32, ()), shape=key.shape)
             return OPS["random_fold_in"](key, data)
-        shape = self.draw(shapes(self.symbolic, 1))
-        return OPS["random_bits"](key, shape=shape, dtype=self.draw(st.sampled_from(UNSIGNED)))
+        shape = draw_shape(self.rng, self.symbolic, 1)
+        return OPS["random_bits"](key, shape=shape, dtype=self.rng.choice(UNSIGNED))
 
     def call(self) -> Any:
         if not self.depth:
             return None
-        args = self.draw(st.lists(st.sampled_from(self.pool), max_size=2)) if self.pool else []
+        args = [self.rng.choice(self.pool) for _ in range(self.rng.randint(0, 2))] if self.pool else []
         inputs = [Type(a.dtype, a.shape) for a in args]
-        function = self.draw(graphs(symbolic=self.symbolic, nodes=4, depth=self.depth - 1, inputs=inputs))
-        composite = self.draw(st.sampled_from(("", "softmax", 'a "b"\\\n')))
+        seed = self.rng.getrandbits(32)
+        function = random_graph(seed, self.rng.randint(0, 4), self.symbolic, self.depth - 1, inputs)
+        composite = self.rng.choice(("", "softmax", 'a "b"\\\n'))
         outs = OPS["call"](*args, function=function, composite=composite)
-        if self.draw(st.booleans()):
+        if self.coin():
             outs = OPS["call"](*args, function=function, composite="")
         return list(outs) if isinstance(outs, tuple) else [outs]
 
 
-__all__ = ["array", "concrete_inputs", "dims", "graphs", "seeds", "shapes", "types"]
+__all__ = ["array", "concrete_inputs", "draw_dim", "draw_shape", "draw_type", "graphs", "random_graph", "seeds"]

@@ -22,7 +22,7 @@ LEVELS = [
     "passes",
     "codegen bridge",
     "executors",
-    "defn captures export transforms",
+    "artifacts captures defn export transforms",
     "layers losses metrics optimizers schedules initializers callbacks data training serving onnx",
     "__init__ __main__",
 ]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from dala_defn.array import Array, host_array
 from dala_defn.dtypes import as_dtype
-from dala_defn.errors import DalaError, ShapeError
-from dala_defn.ir import Graph, Type, Value
-from dala_defn.ir.program import Program, state_path
+from dala_defn.errors import DalaError, OutOfMemory, ShapeError
+from dala_defn.ir import Graph, Node, Type, Value
+from dala_defn.ir.program import Bounds, Program, state_path
 from dala_defn.ops.random import KEY_RECORD, pack_keys
 from dala_defn.ops.spec import OPS, OpSpec
 from dala_defn.shapes import DimExpr, evaluate, show
@@ -23,11 +27,13 @@ def to_numpy(x: Any, t: Type) -> np.ndarray[Any, Any]:
     return pack_keys(out) if t.dtype.kind == "k" and out.dtype != KEY_RECORD else out
 
 
-def bind_dims(types: Sequence[Type], shapes: Sequence[Sequence[int]]) -> dict[str, int]:
+def bind_dims(
+    types: Sequence[Type], shapes: Sequence[Sequence[int]], bounds: Mapping[str, Bounds] | None = None
+) -> dict[str, int]:
     """The sizes of named dims, from actual shapes.
 
     Raises:
-        ShapeError: when an argument does not fit its type.
+        ShapeError: when an argument does not fit its type, or a size its bounds.
     """
     sizes: dict[str, int] = {}
     for t, shape in zip(types, shapes, strict=True):
@@ -37,19 +43,98 @@ def bind_dims(types: Sequence[Type], shapes: Sequence[Sequence[int]]) -> dict[st
                 if name is not None:
                     sizes.setdefault(name, n)
     for t, shape in zip(types, shapes, strict=True):
-        fits = len(t.shape) == len(shape) and all(evaluate(d, sizes) == n for d, n in zip(t.shape, shape, strict=True))
+        fits = len(t.shape) == len(shape) and all(
+            evaluate_dim(d, sizes) == n for d, n in zip(t.shape, shape, strict=True)
+        )
         if not fits:
             raise ShapeError(
                 f"an argument has the shape {show(tuple(shape))}, not {show(t.shape)}", details=dict(sizes)
             )
+    for name, (low, high) in (bounds or {}).items():
+        if name in sizes and not low <= sizes[name] <= (sizes[name] if high is None else high):
+            top = "" if high is None else high
+            raise ShapeError(f"dim {name} is {sizes[name]}, outside {low}..{top}", details={name: sizes[name]})
     return sizes
 
 
-def run_graph(graph: Graph, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """Runs a graph on NumPy arrays (keys as records); gives its outputs as such."""
+def run_graph(
+    graph: Graph, args: Sequence[Any], memory_limit: int | None = None, bounds: Mapping[str, Bounds] | None = None
+) -> list[np.ndarray[Any, Any]]:
+    """Runs a graph on NumPy arrays (keys as records); gives its outputs as such.
+
+    Raises:
+        OutOfMemory: when it would hold more than ``memory_limit`` bytes (four fifths of the machine's by default).
+    """
     held = [to_numpy(x, v.type) for x, v in zip(args, graph.inputs, strict=True)]
-    sizes = bind_dims([v.type for v in graph.inputs], [x.shape for x in held])
+    sizes = bind_dims([v.type for v in graph.inputs], [x.shape for x in held], bounds)
+    limit = _physical_memory() * 4 // 5 if memory_limit is None else memory_limit
+    needed = _bytes(graph, sizes, {})
+    if needed > limit:
+        raise OutOfMemory(f"the run would hold {needed} bytes, the limit is {limit}", details={"needed": needed})
     return _run(graph, held, sizes)
+
+
+@cache
+def _physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
+
+
+def _bytes(graph: Graph, sizes: Mapping[str, int], known: dict[int, int]) -> int:
+    """The bytes of all values of a graph, which are held until it ends."""
+    if id(graph) not in known:
+        total = 0
+        for node in graph.nodes:
+            for v in node.outputs:
+                extents = [_size(d, sizes, node) for d in v.type.shape]
+                total += math.prod(extents) * v.type.dtype.itemsize
+                # NumPy and the runtime refuse such a shape even where an axis is empty.
+                if math.prod([n or 1 for n in extents]) * v.type.dtype.itemsize >= 2**62:
+                    raise OutOfMemory(f"{node.op}: an array of shape {show(tuple(extents))}", op=node.op)
+            if "low" in node.attrs:
+                total += _padded(node, sizes)
+            total += sum(_bytes(g, sizes, known) for g in node.attrs.values() if isinstance(g, Graph))
+        known[id(graph)] = total
+    return known[id(graph)]
+
+
+def _padded(node: Node, sizes: Mapping[str, int]) -> int:
+    """The bytes of the first operand once it is padded; the edges are those of its last axes but perhaps one."""
+    t = node.inputs[0].type
+    edges = [
+        _size(a, sizes, node) + _size(b, sizes, node)
+        for a, b in zip(node.attrs["low"], node.attrs["high"], strict=True)
+    ]
+    extents = [_size(d, sizes, node) for d in t.shape]
+    at = 0 if len(edges) == len(extents) else 1
+    for i, edge in enumerate(edges[: len(extents) - at]):
+        extents[at + i] += edge
+    return math.prod(extents) * t.dtype.itemsize
+
+
+def _size(d: Any, sizes: Mapping[str, int], node: Node) -> int:
+    n = evaluate_dim(d, sizes)
+    if n < 0:
+        raise ShapeError(
+            f"{node.op}: the size {d} is {n}",
+            op=node.op,
+            details=dict(sizes),
+            location=None if node.loc is None else node.loc.resolve(),
+        )
+    return n
+
+
+def evaluate_dim(d: Any, sizes: Mapping[str, int]) -> int:
+    """The number that a dim stands for.
+
+    Raises:
+        ShapeError: when it has none.
+    """
+    try:
+        return evaluate(d, sizes)
+    except KeyError as error:
+        raise ShapeError(f"the size {d} is not known: no argument has an axis of size {error.args[0]}") from None
+    except ZeroDivisionError:
+        raise ShapeError(f"the size {d} divides by 0", details=dict(sizes)) from None
 
 
 def _run(graph: Graph, args: Sequence[np.ndarray[Any, Any]], sizes: Mapping[str, int]) -> list[np.ndarray[Any, Any]]:
@@ -74,7 +159,7 @@ def _run(graph: Graph, args: Sequence[np.ndarray[Any, Any]], sizes: Mapping[str,
 
 def _concrete(a: Any, sizes: Mapping[str, int]) -> Any:
     if isinstance(a, tuple):
-        return tuple(evaluate(d, sizes) for d in a)
+        return tuple(evaluate_dim(d, sizes) for d in a)
     return a
 
 
@@ -97,14 +182,20 @@ def _result(x: np.ndarray[Any, Any], t: Type) -> Array:
 class ReferenceExecutable:
     """A program that runs on NumPy."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, memory_limit: int | None = None) -> None:
         self.program = program
+        self.memory_limit = memory_limit
         self.state: dict[str, Any] = {
             path: program.tensors[path]
             for e in program.entries
             for a in e.args
-            if (path := state_path(a.role)) is not None
+            if (path := self.path(a.role)) is not None
         }
+
+    def path(self, role: str) -> str | None:
+        """The name under which the tensor of a state role stands: one tensor may have several."""
+        path = state_path(role)
+        return None if path is None else self.program.aliases.get(path, path)
 
     def entry(self, name: str) -> int:
         """The index of an entry."""
@@ -116,12 +207,12 @@ class ReferenceExecutable:
         """Runs an entry; arguments and results of the program's state are kept here."""
         e = self.program.entries[entry]
         given = iter(args)
-        whole = [self.state[p] if (p := state_path(a.role)) is not None else next(given) for a in e.args]
-        outs = run_graph(e.graph, whole)
+        whole = [self.state[p] if (p := self.path(a.role)) is not None else next(given) for a in e.args]
+        outs = run_graph(e.graph, whole, self.memory_limit, self.program.dims)
         results = []
         news = {}
         for x, r, v in zip(outs, e.results, e.graph.outputs, strict=True):
-            path = state_path(r.role)
+            path = self.path(r.role)
             made = _result(x, v.type)
             if path is None:
                 results.append(made)
@@ -132,22 +223,25 @@ class ReferenceExecutable:
 
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""
-        x = self.state[path]
+        x = self.state[self.program.aliases.get(path, path)]
         return x if isinstance(x, Array) else host_array(np.array(x), type.dtype)
 
     def set_state(self, path: str, value: Any) -> None:
         """Replaces a tensor of the program's state."""
-        self.state[path] = value
+        self.state[self.program.aliases.get(path, path)] = value
 
 
 class ReferenceExecutor:
-    """Runs programs on NumPy."""
+    """Runs programs on NumPy; a run that would hold more than ``memory_limit`` bytes is refused."""
 
     name = "reference"
 
+    def __init__(self, memory_limit: int | None = None) -> None:
+        self.memory_limit = memory_limit
+
     def load(self, program: Program) -> ReferenceExecutable:
         """A program ready to run."""
-        return ReferenceExecutable(program)
+        return ReferenceExecutable(program, self.memory_limit)
 
     def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:
         """Runs one op."""

@@ -132,7 +132,7 @@ def conv(
         x: (images, *size, in channels), floats.
         kernel: (*kernel size, in channels / groups, out channels), the same dtype after promotion.
         strides: one number, or one a spatial axis.
-        padding: ``"valid"`` (none), ``"same"`` (the size divided by the stride, rounded up), or (before, after) an axis.
+        padding: ``"valid"`` (none), ``"same"`` (size divided by stride, rounded up), or (before, after) an axis.
         dilation: the distance of kernel elements.
         groups: channels are cut into this many groups that do not mix.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -207,7 +208,7 @@ def split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> li
         if not isinstance(n, int):
             raise ShapeError(f"split: cutting an axis of unknown size {n} at given places")
         cuts = [0, *(min(max(i + n if i < 0 else i, 0), n) for i in indices_or_sections), n]
-    return [cut(x, place, a, b if _ordered(a, b) else a) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [cut(x, place, a, b if _ordered(a, b) else a) for a, b in itertools.pairwise(cuts)]
 
 
 def _ordered(a: Dim, b: Dim) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -11,7 +12,7 @@ import numpy as np
 
 from dala_defn.dtypes import BY_SHORT, DType
 from dala_defn.errors import FileFormatError, ShapeError
-from dala_defn.ir.container import Container, dumps, loads, write
+from dala_defn.ir.container import Container, clip, dumps, loads, write
 from dala_defn.ir.graph import Graph, Node, Value
 from dala_defn.ir.program import Arg, Bounds, Entry, Program, Result, state_path
 from dala_defn.ir.types import Literal, Type
@@ -19,6 +20,10 @@ from dala_defn.shapes import Dim, parse_dim
 from dala_defn.sources import Location
 
 INLINE_BYTES = 64
+# What the runtime takes too. A few lines of JSON can ask for any number of nodes by calling what calls.
+MAX_NODES = 1 << 18
+MAX_CALL_DEPTH = 200
+MAX_OPERANDS = 1 << 12
 
 
 class OpRow(Protocol):
@@ -182,18 +187,21 @@ class _Decoder:
         self.container = container
         self.ops = ops
         self.functions: list[Graph] = []
+        self.sizes: dict[int, tuple[int, int]] = {}  # by id of a function: nodes with calls written out, depth
         self.places: list[Location] = []
         self.dims: dict[str, Bounds] = {}
 
     def run(self, value: Any) -> Program:
         _object(value, "the program", {"version", "functions", "entries", "dims"}, {"locations"})
-        if value["version"] != 1:
-            raise FileFormatError(f"program version {value['version']!r} is not known")
+        if type(value["version"]) is not int or value["version"] != 1:
+            raise FileFormatError(f"program version {clip(value['version'])} is not known")
         for name, bounds in _object(value["dims"], "dims").items():
-            _object(bounds, f"dims.{name}", {"min", "max"})
+            _object(bounds, f"dims.{clip(name)}", {"min", "max"})
             lo, hi = bounds["min"], bounds["max"]
+            if len(name) > 512 or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise FileFormatError(f"dims: {clip(name)} is no name of a size")
             if not _size(lo) or not (hi is None or (_size(hi) and hi >= lo)):
-                raise FileFormatError(f"dims.{name}: {lo!r} to {hi!r} are no bounds")
+                raise FileFormatError(f"dims.{clip(name)}: {clip(lo)} to {clip(hi)} are no bounds")
             self.dims[name] = (lo, hi)
         if "locations" in value:
             self.read_places(value["locations"])
@@ -207,13 +215,15 @@ class _Decoder:
     def read_places(self, value: Any) -> None:
         _object(value, "locations", {"files", "functions", "table"})
         files, names = _list(value["files"], "files"), _list(value["functions"], "functions")
+        if not all(isinstance(text, str) for text in (*files, *names)):
+            raise FileFormatError("locations: files and functions are names")
         for i, row in enumerate(_list(value["table"], "locations.table")):
             at = f"locations.table[{i}]"
             if not isinstance(row, list) or len(row) != 5 or not all(_size(v) for v in row[:4]):
                 raise FileFormatError(f"{at}: five entries are needed")
-            if row[0] >= len(files) or row[3] >= len(names) or not isinstance(row[4], str):
+            if row[0] >= len(files) or row[3] >= len(names) or max(row[1:3]) >= 2**32 or not isinstance(row[4], str):
                 raise FileFormatError(f"{at}: an index is out of range")
-            self.places.append(Location(str(files[row[0]]), row[1], row[2], str(names[row[3]]), row[4]))
+            self.places.append(Location(files[row[0]], row[1], row[2], names[row[3]], row[4]))
 
     def function(self, value: Any, at: str) -> Graph:
         _object(value, at, {"name", "inputs", "nodes", "outputs"})
@@ -228,20 +238,32 @@ class _Decoder:
             nodes.append(node)
             values.extend(node.outputs)
         outputs = self.values(value["outputs"], values, f"{at}.outputs")
-        return Graph(value["name"], values[:count], nodes, outputs)
+        graph = Graph(value["name"], values[:count], nodes, outputs)
+        called = [self.sizes[id(g)] for g in graph.subgraphs()]
+        total = len(nodes) + sum(n for n, _ in called)
+        depth = max((d + 1 for _, d in called), default=0)
+        if total > MAX_NODES or depth > MAX_CALL_DEPTH:
+            raise FileFormatError(
+                f"{at} stands for {clip(total)} nodes and calls {depth} deep once its calls are written out",
+                rule=f"at most {MAX_NODES} nodes and {MAX_CALL_DEPTH} deep",
+            )
+        self.sizes[id(graph)] = (total, depth)
+        return graph
 
     def node(self, value: Any, values: list[Value], at: str) -> Node:
         _object(value, at, {"op", "in", "out"}, {"attrs", "loc"})
         row = self.ops.get(value["op"]) if isinstance(value["op"], str) else None
         if row is None:
-            raise FileFormatError(f"{at}: unknown op {value['op']!r}")
+            raise FileFormatError(f"{at}: unknown op {clip(value['op'])}")
         types = [self.type(t, f"{at}.out[{i}]") for i, t in enumerate(_list(value["out"], f"{at}.out"))]
         given = _object(value.get("attrs", {}), f"{at}.attrs", set(row.attrs))
         attrs = {k: self.attr(given[k], kind, types, f"{at}.attrs.{k}") for k, kind in row.attrs.items()}
+        if len(_list(value["in"], f"{at}.in")) > MAX_OPERANDS:
+            raise FileFormatError(f"{at}: {len(value['in'])} operands are more than {MAX_OPERANDS}")
         loc = None
         if "loc" in value:
             if not _size(value["loc"]) or value["loc"] >= len(self.places):
-                raise FileFormatError(f"{at}.loc: no row {value['loc']!r}")
+                raise FileFormatError(f"{at}.loc: no row {clip(value['loc'])}")
             loc = self.places[value["loc"]]
         return Node(value["op"], tuple(self.values(value["in"], values, f"{at}.in")), attrs, types, loc)
 
@@ -249,13 +271,13 @@ class _Decoder:
         out = []
         for v in _list(listed, at):
             if not _size(v) or v >= len(values):
-                raise FileFormatError(f"{at}: value {v!r} is not made before it is used")
+                raise FileFormatError(f"{at}: value {clip(v)} is not made before it is used")
             out.append(values[v])
         return out
 
     def type(self, value: Any, at: str) -> Type:
-        if not isinstance(value, list) or len(value) != 2 or value[0] not in BY_SHORT:
-            raise FileFormatError(f"{at}: {str(value)[:80]!r} is no type")
+        if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str) or value[0] not in BY_SHORT:
+            raise FileFormatError(f"{at}: {clip(value)} is no type")
         return Type(BY_SHORT[value[0]], self.shape(value[1], at))
 
     def shape(self, value: Any, at: str) -> tuple[Dim, ...]:
@@ -270,20 +292,20 @@ class _Decoder:
                 except ShapeError as error:
                     raise FileFormatError(f"{at}: {error.reason}") from None
                 if not isinstance(parsed, int) and not parsed.names() <= set(self.dims):
-                    raise FileFormatError(f"{at}: {d!r} has a name that dims lacks")
+                    raise FileFormatError(f"{at}: {clip(d)} has a name that dims lacks")
                 out.append(parsed)
             elif _size(d):
                 out.append(d)
             else:
-                raise FileFormatError(f"{at}: {d!r} is no size")
+                raise FileFormatError(f"{at}: {clip(d)} is no size")
         return tuple(out)
 
     def attr(self, a: Any, kind: str, types: list[Type], at: str) -> Any:
         if kind == "dims":
             return self.shape(a, at)
-        if kind == "ints" and isinstance(a, list) and all(type(v) is int and abs(v) < 2**63 for v in a):
+        if kind == "ints" and isinstance(a, list) and all(_whole(v) for v in a):
             return tuple(a)
-        if kind == "int" and type(a) is int and abs(a) < 2**63:
+        if kind == "int" and _whole(a):
             return a
         if (kind == "bool" and type(a) is bool) or (kind == "str" and isinstance(a, str)):
             return a
@@ -293,30 +315,29 @@ class _Decoder:
             return self.functions[a]
         if kind == "value" and isinstance(a, dict) and len(types) == 1:
             return self.literal(a, types[0], at)
-        raise FileFormatError(f"{at}: {str(a)[:80]!r} is no {kind}")
+        raise FileFormatError(f"{at}: {clip(a)} is no {kind}")
 
     def literal(self, a: dict[str, Any], t: Type, at: str) -> Literal:
         if not all(isinstance(d, int) for d in t.shape) or t.dtype.kind in "ct":
             raise FileFormatError(f"{at}: no constant of type {t}")
         shape = (*t.shape, 2) if t.dtype.kind == "k" else t.shape
         if set(a) == {"hex"} and isinstance(a["hex"], str) and len(a["hex"]) <= 2 * INLINE_BYTES:
-            try:
-                raw = bytes.fromhex(a["hex"])
-            except ValueError:
-                raise FileFormatError(f"{at}: {a['hex']!r} is not hexadecimal") from None
+            if not re.fullmatch(r"([0-9A-Fa-f]{2})*", a["hex"]):
+                raise FileFormatError(f"{at}: {clip(a['hex'])} is not hexadecimal")
+            raw = bytes.fromhex(a["hex"])
             count = 1
             for d in shape:
                 count *= int(d)
             if len(raw) != count * t.dtype.dtype.itemsize:
                 raise FileFormatError(f"{at}: {len(raw)} bytes for a constant of type {t}")
             array = np.frombuffer(raw, t.dtype.dtype).reshape([int(d) for d in shape])
-        elif set(a) == {"tensor"} and a["tensor"] in set(self.container.names()):
+        elif set(a) == {"tensor"} and isinstance(a["tensor"], str) and a["tensor"] in self.container:
             dtype, found = self.container.shape(a["tensor"])
             if dtype != t.dtype.dtype or found != shape:
-                raise FileFormatError(f"{at}: tensor {a['tensor']!r} is {dtype}{list(found)}, not {t}")
+                raise FileFormatError(f"{at}: tensor {clip(a['tensor'])} is {dtype}{list(found)}, not {t}")
             array = self.container.tensor(a["tensor"])
         else:
-            raise FileFormatError(f"{at}: {str(a)[:80]!r} is no constant")
+            raise FileFormatError(f"{at}: {clip(a)} is no constant")
         if t.dtype.kind == "b" and not set(array.tobytes()) <= {0, 1}:
             raise FileFormatError(f"{at}: a bool that is neither 0 nor 1")
         frozen = array.copy()
@@ -350,32 +371,32 @@ class _Decoder:
         for a, v in zip(args, graph.inputs, strict=True):
             path = state_path(a.role)
             if (a.role == "key") != (v.type.dtype.kind == "k") and path is None:
-                raise FileFormatError(f"{at}: argument {a.name!r} of type {v.type} has the role {a.role}")
+                raise FileFormatError(f"{at}: argument {clip(a.name)} of type {v.type} has the role {a.role}")
             if path is None:
                 continue
-            if path in types or path not in set(self.container.names()):
-                raise FileFormatError(f"{at}: state {path!r} is taken twice or has no tensor")
+            if path in types or path not in self.container:
+                raise FileFormatError(f"{at}: state {clip(path)} is taken twice or has no tensor")
             dtype, shape = self.container.shape(path)
             wanted = (*v.type.shape, 2) if v.type.dtype.kind == "k" else v.type.shape
             if dtype != v.type.dtype.dtype or shape != wanted:
-                raise FileFormatError(f"{at}: state {path!r} is {dtype}{list(shape)}, not {v.type}")
+                raise FileFormatError(f"{at}: state {clip(path)} is {dtype}{list(shape)}, not {v.type}")
             types[path] = v.type
         seen = set()
         for r, v in zip(results, graph.outputs, strict=True):
             path = state_path(r.role)
             if path is not None and (types.get(path) != v.type or path in seen):
-                raise FileFormatError(f"{at}: result {r.name!r} does not fit the state {path!r}")
+                raise FileFormatError(f"{at}: result {clip(r.name)} does not fit the state {clip(path)}")
             seen.add(path)
 
     def text(self, value: Any, at: str) -> str:
         if not isinstance(value, str):
-            raise FileFormatError(f"{at}: {value!r} is no name")
+            raise FileFormatError(f"{at}: {clip(value)} is no name")
         return value
 
     def role(self, value: Any, plain: tuple[str, ...], at: str) -> str:
         if isinstance(value, str) and (value in plain or state_path(value)):
             return value
-        raise FileFormatError(f"{at}: {value!r} is no role")
+        raise FileFormatError(f"{at}: {clip(value)} is no role")
 
 
 def _object(value: Any, at: str, needed: set[str] | None = None, optional: set[str] | None = None) -> dict[str, Any]:
@@ -384,7 +405,9 @@ def _object(value: Any, at: str, needed: set[str] | None = None, optional: set[s
     if needed is not None:
         missing, unknown = needed - set(value), set(value) - needed - (optional or set())
         if missing or unknown:
-            raise FileFormatError(f"{at}: missing {sorted(missing)}, unknown {sorted(unknown)}")
+            raise FileFormatError(
+                f"{at}: missing {sorted(missing)}, unknown [{', '.join(map(clip, sorted(unknown)[:4]))}]"
+            )
     return value
 
 
@@ -392,6 +415,10 @@ def _list(value: Any, at: str) -> list[Any]:
     if not isinstance(value, list):
         raise FileFormatError(f"{at} is no list")
     return value
+
+
+def _whole(v: Any) -> bool:
+    return type(v) is int and -(2**63) <= v < 2**63
 
 
 def _size(v: Any) -> bool:

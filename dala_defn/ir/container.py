@@ -94,7 +94,7 @@ def loads(text: str | bytes, what: str) -> Any:
     except (ValueError, RecursionError) as error:
         if isinstance(error, FileFormatError):
             raise
-        raise FileFormatError(f"{what} is not valid JSON: {error}") from None
+        raise FileFormatError(f"{what} is not valid JSON: {str(error)[:200]}") from None
 
 
 class Container:
@@ -115,7 +115,7 @@ class Container:
             raise FileFormatError("the file has no metadata of Dala", hint="a file that export() wrote")
         version = metadata.get("dala.version")
         if version != VERSION:
-            raise FileFormatError(f"format version {version!r}; this release reads version {VERSION}")
+            raise FileFormatError(f"format version {clip(version)}; this release reads version {VERSION}")
         found = _DIGEST.findall(raw)
         if len(found) != 1 or found[0].decode() != metadata.get("dala.digest") or seal(raw) != raw:
             raise FileFormatError("the digest of the header does not match: the file was changed or is damaged")
@@ -129,27 +129,30 @@ class Container:
     def _read_spans(self, header: dict[str, Any]) -> None:
         for name, row in header.items():
             if not isinstance(row, dict) or set(row) != {"dtype", "shape", "data_offsets"}:
-                raise FileFormatError(f"tensor {name!r}: dtype, shape and data_offsets are needed")
+                raise FileFormatError(f"tensor {clip(name)}: dtype, shape and data_offsets are needed")
             dtype, shape, offsets = row["dtype"], row["shape"], row["data_offsets"]
-            if dtype not in NUMPY:
-                raise FileFormatError(f"tensor {name!r}: unknown dtype {dtype!r}")
+            if not isinstance(dtype, str) or dtype not in NUMPY:
+                raise FileFormatError(f"tensor {clip(name)}: unknown dtype {clip(dtype)}")
             if not _whole(shape) or len(shape) > 32 or not _whole(offsets) or len(offsets) != 2:
-                raise FileFormatError(f"tensor {name!r}: shape {shape!r} or offsets {offsets!r} are no sizes")
+                raise FileFormatError(
+                    f"tensor {clip(name)}: shape {clip(shape)} or offsets {clip(offsets)} are no sizes"
+                )
             size = np.dtype(NUMPY[dtype]).itemsize
             for d in shape:
                 size *= d
             begin, end = offsets
             if begin > end or end > len(self._data) or end - begin != size:
                 raise FileFormatError(
-                    f"tensor {name!r}: {size} bytes are needed, the file gives [{begin}, {end}) of {len(self._data)}"
+                    f"tensor {clip(name)}: {clip(size)} bytes are needed, the file gives [{begin}, {end}) "
+                    f"of {len(self._data)}"
                 )
             if name not in self._digests:
-                raise FileFormatError(f"tensor {name!r} has no digest")
+                raise FileFormatError(f"tensor {clip(name)} has no digest")
             self._spans[name] = (np.dtype(NUMPY[dtype]), tuple(shape), begin, end)
         at = 0
         for name, (_, _, begin, end) in sorted(self._spans.items(), key=lambda item: item[1][2:]):
             if begin != at:
-                raise FileFormatError(f"tensor {name!r}: bytes [{begin}, {end}) leave a gap or overlap at {at}")
+                raise FileFormatError(f"tensor {clip(name)}: bytes [{begin}, {end}) leave a gap or overlap at {at}")
             at = end
         if at != len(self._data):
             raise FileFormatError(f"{len(self._data) - at} bytes after the last tensor")
@@ -157,12 +160,15 @@ class Container:
             raise FileFormatError("dala.tensors names tensors that the file lacks")
         for name, target in self.aliases.items():
             if target not in self._spans or name in self._spans:
-                raise FileFormatError(f"alias {name!r} does not name a tensor")
+                raise FileFormatError(f"alias {clip(name)} does not name a tensor")
 
     def names(self) -> Iterator[str]:
         """Every tensor and alias."""
         yield from self._spans
         yield from self.aliases
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._spans or name in self.aliases
 
     def shape(self, name: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
         """Dtype and shape of a tensor, without reading it; KeyError when there is none."""
@@ -180,11 +186,23 @@ class Container:
             dtype, shape, begin, end = self._spans[name]
             raw = self._data[begin:end]
             if hashlib.sha256(raw).hexdigest() != self._digests[name]:
-                raise FileFormatError(f"tensor {name!r} is damaged: its digest does not match")
+                raise FileFormatError(f"tensor {clip(name)} is damaged: its digest does not match")
             x = np.frombuffer(raw, dtype).reshape(shape)
             x.flags.writeable = False
             self._seen[name] = x
         return self._seen[name]
+
+
+def clip(value: Any) -> str:
+    """A value from a file as an error shows it: names and numbers there may be as long as they like."""
+    text = value if isinstance(value, str) else repr(value) if not isinstance(value, int) else _number(value)
+    text = text if len(text) <= 80 else text[:77] + "..."
+    return repr(text) if isinstance(value, str) else text
+
+
+def _number(value: int) -> str:
+    # Python refuses to print a number of more than some thousand digits.
+    return repr(value) if value.bit_length() < 512 else f"a number of {value.bit_length()} bits"
 
 
 def _strings(text: str, what: str) -> dict[str, str]:

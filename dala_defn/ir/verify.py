@@ -140,7 +140,7 @@ def infer_types(op: str, row: OpRow, types: Iterable[Type], attrs: Mapping[str, 
         outs = tuple(row.infer(*types, **attrs))
     except DalaError as error:
         raise VerifyError(
-            f"{error.code}: {error.reason}",
+            f"{error.code}: {error.reason:.400}",  # it may show an attribute of any length
             code="E608",
             op=op,
             rule=error.rule,

@@ -14,7 +14,7 @@ from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit, type_of, zeros
 from dala_defn.ops.elementwise import binary, broadcast_tangent, elementwise_batch, unbroadcast
 from dala_defn.ops.samples import Array, away_from_zero, distinct, reals, spread
-from dala_defn.ops.spec import OPS, ZERO_GRAD, Case, check_dtype, check_same_dtype, define, outputs_flops
+from dala_defn.ops.spec import OPS, ZERO_GRAD, Case, OpSpec, check_dtype, check_same_dtype, define, outputs_flops
 from dala_defn.shapes import broadcast_shapes
 
 _BITS = (dtypes.bool_, *INTS)
@@ -23,7 +23,7 @@ _FLOAT_EXAMPLE = "(dd.array([4.0, 5.0]), dd.array([2.0, 3.0]))"
 
 
 def _product(ct: Any, d: Any) -> Any:
-    return OPS["mul_strong_zero"](ct, broadcast_tangent(d, ct.shape) if d.shape != ct.shape else d)
+    return OPS["mul_strong_zero"](ct, d)
 
 
 add = binary(
@@ -117,7 +117,8 @@ def _share(first: str) -> Any:
 
 maximum = binary(
     "maximum", 0x37, np.maximum, dtypes=ARRAYS, vjp=_share("greater"), sample=distinct,
-    sample_right=reals(-3, 3), ulp=0, doc="The larger, elementwise; NaN wins. At a tie each side gets half the derivative.",
+    sample_right=reals(-3, 3), ulp=0,
+    doc="The larger, elementwise; NaN wins. At a tie each side gets half the derivative.",
 )  # fmt: skip
 minimum = binary(
     "minimum", 0x38, np.minimum, dtypes=ARRAYS, vjp=_share("less"), sample=distinct, sample_right=reals(-3, 3), ulp=0,
@@ -142,7 +143,10 @@ def _strong_zero(ct: Array, d: Array) -> Any:
 
 
 def _strong_zero_vjp(ct: Any, a: Any, b: Any, out: Any) -> tuple[Any, ...]:
-    return (_product(ct, b), _product(ct, a))
+    # Where a is zero, b has no say, so what b receives must not be 0 * inf. Leaving a finite ct alone keeps the
+    # derivative of ct * a by a, which higher derivatives need at a = 0 too.
+    lost = OPS["bitwise_and"](OPS["equal"](a, lit(0, a.dtype)), OPS["bitwise_not"](OPS["isfinite"](ct)))
+    return (_product(ct, b), _product(OPS["select"](lost, lit(0, ct.dtype), ct), a))
 
 
 mul_strong_zero = binary(
@@ -248,7 +252,7 @@ def _select_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((reals(0, 1)(rng, dtypes.bool_, c), spread(rng, dtype, x), spread(rng, dtype, y)), {})
 
 
-select = define(
+select: OpSpec = define(
     name="select",
     code=0x46,
     family="ternary",

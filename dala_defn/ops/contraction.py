@@ -14,7 +14,7 @@ from dala_defn.ops.creation import type_of, zeros
 from dala_defn.ops.movement import inverse, reshape, spread_batch, transpose
 from dala_defn.ops.reduction import wide
 from dala_defn.ops.samples import Array, reals, spread
-from dala_defn.ops.spec import OPS, Attrs, Case, check_dtype, check_same_dtype, define
+from dala_defn.ops.spec import OPS, Attrs, Case, OpSpec, check_dtype, check_same_dtype, define
 from dala_defn.shapes import Dim, Shape, floordiv, show, size
 
 Ints = tuple[int, ...]
@@ -64,17 +64,25 @@ def _dot(x: Array, y: Array, *, contract_x: Ints, contract_y: Ints, batch_x: Int
 def _dot_side(
     ct: Any, other: Any, mine: Any, c_mine: Ints, b_mine: Ints, c_other: Ints, b_other: Ints, first: bool
 ) -> Any:
-    """The cotangent of one side: ct contracted with the other side over that side's free axes."""
+    """The cotangent of one side: ct contracted with the other side over that side's free axes.
+
+    The other side keeps its place, first or second, so that the axes of a plain product need no transposition.
+    """
     free_other = _free(len(other.shape), c_other, b_other)
     free_mine = _free(len(mine.shape), c_mine, b_mine)
     nb = len(b_mine)
     start = nb + len(free_mine) if first else nb
     along = tuple(range(start, start + len(free_other)))
-    out = dot_general(ct, other, contract_x=along, contract_y=free_other, batch_x=tuple(range(nb)), batch_y=b_other)
-    # The axes of `out` are: batch, my free axes, the other's contracted axes in their order; put them where mine are.
-    order = sorted(range(len(c_other)), key=lambda i: c_other[i])
-    places = (*b_mine, *free_mine, *(c_mine[i] for i in order))
-    return transpose(out, axes=inverse(places))
+    # What is left of the other side are its contracted axes, in their order; they go where they meet mine.
+    met = [c_mine[i] for i in sorted(range(len(c_other)), key=lambda i: c_other[i])]
+    lead = tuple(range(nb))
+    if first:
+        out = dot_general(ct, other, contract_x=along, contract_y=free_other, batch_x=lead, batch_y=b_other)
+        places = (*b_mine, *free_mine, *met)
+    else:
+        out = dot_general(other, ct, contract_x=free_other, contract_y=along, batch_x=b_other, batch_y=lead)
+        places = (*b_mine, *met, *free_mine)
+    return out if places == tuple(range(len(places))) else transpose(out, axes=inverse(places))
 
 
 def _dot_vjp(
@@ -164,7 +172,7 @@ def _dot_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((spread(rng, dtype, sx), spread(rng, dtype, sy)), attrs)
 
 
-dot_general = define(
+dot_general: OpSpec = define(
     name="dot_general",
     code=0x90,
     family="contraction",
@@ -272,19 +280,22 @@ def _offsets(
         )
 
 
+_ALL: Any = slice(None)
+
+
 def _padded(x: Array, attrs: Attrs) -> Array:
     return np.pad(x, [(0, 0), (0, 0), *zip(attrs["low"], attrs["high"], strict=True)])
 
 
 def _conv(x: Array, w: Array, **attrs: Any) -> Array:
-    g, out = attrs["groups"], _conv_out(x.shape[2:], w.shape, attrs)
+    g, out = attrs["groups"], tuple(map(int, _conv_out(x.shape[2:], w.shape, attrs)))
     n, c, o = x.shape[0], w.shape[1], w.shape[0]
     xp = _padded(wide(x), attrs)
     y = np.zeros((n, g, o // g, *out))
     ww = wide(w).reshape(g, o // g, c, *w.shape[2:])
     for k, spots in _offsets(w.shape[2:], attrs, out):
-        part = xp[(slice(None), slice(None), *spots)].reshape(n, g, c, *out)
-        y += np.einsum("ngc...,goc->ngo...", part, ww[(slice(None), slice(None), slice(None), *k)])
+        part = xp[(_ALL, _ALL, *spots)].reshape(n, g, c, *out)
+        y += np.einsum("ngc...,goc->ngo...", part, ww[(_ALL, _ALL, _ALL, *k)])
     return y.reshape(n, o, *out).astype(x.dtype)
 
 
@@ -296,10 +307,10 @@ def _input_grad(ct: Array, w: Array, *, size: Sequence[int], **attrs: Any) -> Ar
     cc = wide(ct).reshape(n, g, o // g, *out)
     ww = wide(w).reshape(g, o // g, c, *w.shape[2:])
     for k, spots in _offsets(w.shape[2:], attrs, out):
-        part = np.einsum("ngo...,goc->ngc...", cc, ww[(slice(None), slice(None), slice(None), *k)])
-        xp[(slice(None), slice(None), *spots)] += part.reshape(n, g * c, *out)
+        part = np.einsum("ngo...,goc->ngc...", cc, ww[(_ALL, _ALL, _ALL, *k)])
+        xp[(_ALL, _ALL, *spots)] += part.reshape(n, g * c, *out)
     inner = tuple(slice(lo, lo + s) for lo, s in zip(attrs["low"], size, strict=True))
-    return xp[(slice(None), slice(None), *inner)].astype(ct.dtype)
+    return xp[(_ALL, _ALL, *inner)].astype(ct.dtype)
 
 
 def _weight_grad(x: Array, ct: Array, *, size: Sequence[int], **attrs: Any) -> Array:
@@ -310,8 +321,8 @@ def _weight_grad(x: Array, ct: Array, *, size: Sequence[int], **attrs: Any) -> A
     cc = wide(ct).reshape(n, g, o // g, places)
     w = np.zeros((g, o // g, c, *size))
     for k, spots in _offsets(size, attrs, out):
-        part = xp[(slice(None), slice(None), *spots)].reshape(n, g, c, places)
-        w[(slice(None), slice(None), slice(None), *k)] = np.einsum("ngcp,ngop->goc", part, cc)
+        part = xp[(_ALL, _ALL, *spots)].reshape(n, g, c, places)
+        w[(_ALL, _ALL, _ALL, *k)] = np.einsum("ngcp,ngop->goc", part, cc)
     return w.reshape(o, c, *size).astype(x.dtype)
 
 
@@ -418,7 +429,7 @@ def _magnitude(f: Any) -> Any:
 
 _CONV_EXAMPLE = "strides=(1,), low=(0,), high=(0,), dilation=(1,), groups=1"
 
-conv = define(
+conv: OpSpec = define(
     name="conv",
     code=0x91,
     family="contraction",
@@ -435,12 +446,12 @@ conv = define(
     sample=_conv_cases("conv"),
     ulp=8,
     magnitude=_magnitude(_conv),
-    doc="Cross-correlation of (images, channels, *size) with a kernel (out channels, in channels / groups, *size), over "
-    "1 to 3 spatial axes, with strides, zero padding before and after, kernel dilation and groups.",
+    doc="Cross-correlation of (images, channels, *size) with a kernel (out channels, in channels / groups, *size), "
+    "over 1 to 3 spatial axes, with strides, zero padding before and after, kernel dilation and groups.",
     example=f"conv(dd.ones((1, 1, 4)), dd.ones((1, 1, 2)), {_CONV_EXAMPLE})",
     since="0.1",
 )
-conv_input_grad = define(
+conv_input_grad: OpSpec = define(
     name="conv_input_grad",
     code=0x92,
     family="contraction",
@@ -462,7 +473,7 @@ conv_input_grad = define(
     example=f"conv_input_grad(dd.ones((1, 1, 3)), dd.ones((1, 1, 2)), {_CONV_EXAMPLE}, size=(4,))",
     since="0.1",
 )
-conv_weight_grad = define(
+conv_weight_grad: OpSpec = define(
     name="conv_weight_grad",
     code=0x93,
     family="contraction",
@@ -479,8 +490,8 @@ conv_weight_grad = define(
     sample=_conv_cases("weight"),
     ulp=8,
     magnitude=_magnitude(_weight_grad),
-    doc="The adjoint of ``conv`` in its kernel: from the input and (images, out channels, *size) to a kernel of the given "
-    "spatial ``size``.",
+    doc="The adjoint of ``conv`` in its kernel: from the input and (images, out channels, *size) to a kernel of the "
+    "given spatial ``size``.",
     example=f"conv_weight_grad(dd.ones((1, 1, 4)), dd.ones((1, 1, 3)), {_CONV_EXAMPLE}, size=(2,))",
     since="0.1",
 )

@@ -12,7 +12,7 @@ from dala_defn.dtypes import DType
 from dala_defn.errors import DTypeError, ShapeError
 from dala_defn.ir.types import Literal, Type
 from dala_defn.ops.samples import Array, spread
-from dala_defn.ops.spec import ZERO_GRAD, Case, define, no_flops, outputs_flops
+from dala_defn.ops.spec import OPS, ZERO_GRAD, Case, OpSpec, define, no_flops, outputs_flops
 from dala_defn.shapes import Dim
 
 
@@ -29,7 +29,7 @@ def _constant_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((), {"value": Literal(np.asarray(spread(rng, dtype, shape)), dtype)})
 
 
-constant = define(
+constant: OpSpec = define(
     name="constant",
     code=0x58,
     family="movement",
@@ -75,7 +75,7 @@ def _iota_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((), {"shape": shape, "axis": axis, "dtype": dtype})
 
 
-iota = define(
+iota: OpSpec = define(
     name="iota",
     code=0x57,
     family="movement",
@@ -99,8 +99,6 @@ iota = define(
 
 def zeros(t: Type) -> Any:
     """Zeros of a type, as a value."""
-    from dala_defn.ops import OPS
-
     zero = lit(0, t.dtype)
     return zero if t.shape == () else OPS["broadcast_to"](zero, shape=t.shape)
 

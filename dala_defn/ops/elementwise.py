@@ -14,6 +14,7 @@ from dala_defn.ir.types import Type
 from dala_defn.ops import samples
 from dala_defn.ops.spec import (
     LINEAR,
+    OPS,
     ZERO_GRAD,
     Linear,
     NoGrad,
@@ -68,8 +69,6 @@ def elementwise_infer(
 
 def unbroadcast(ct: Any, shape: tuple[Any, ...]) -> Any:
     """Sums a cotangent back to the shape of an operand that was broadcast."""
-    from dala_defn.ops import OPS
-
     have = ct.shape
     if have == shape:
         return ct
@@ -84,15 +83,11 @@ def unbroadcast(ct: Any, shape: tuple[Any, ...]) -> Any:
 
 def broadcast_tangent(t: Any, shape: tuple[Any, ...]) -> Any:
     """A tangent of an operand stretched to the shape of the result."""
-    from dala_defn.ops import OPS
-
     return t if t.shape == shape else OPS["broadcast_to"](t, shape=shape)
 
 
 def align_batched(args: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
     """Batched operands of different rank get axes of size 1 after the batch, so that broadcasting still aligns."""
-    from dala_defn.ops import OPS
-
     rank = max(len(a.shape) - b for a, b in zip(args, batched, strict=True))
     out = []
     for a, b in zip(args, batched, strict=True):
@@ -107,8 +102,6 @@ def elementwise_batch(op: str) -> Rule:
     """Batching: align ranks and apply the op once."""
 
     def batch(size: Any, args: Sequence[Any], batched: Sequence[bool], **attrs: Any) -> tuple[Any, ...]:
-        from dala_defn.ops import OPS
-
         return (OPS[op](*(align_batched(args, batched) if len(args) > 1 else args), **attrs),)
 
     return batch

@@ -13,7 +13,7 @@ from dala_defn.ir.types import Type
 from dala_defn.ops.creation import iota, lit, type_of, zeros
 from dala_defn.ops.movement import broadcast_to, concatenate, reshape, spread_batch, transpose
 from dala_defn.ops.samples import Array, reals, spread
-from dala_defn.ops.spec import OPS, Case, check_dtype, check_same_dtype, define, no_flops, outputs_flops
+from dala_defn.ops.spec import OPS, Case, OpSpec, check_dtype, check_same_dtype, define, no_flops, outputs_flops
 from dala_defn.shapes import Dim, Shape, at_least, show, size
 
 MODES = ("clip", "fill", "error")
@@ -49,6 +49,8 @@ def _resolve(indices: Array, n: int, mode: str) -> tuple[Array, Array]:
     if mode == "error" and not inside.all():
         where = tuple(int(i) for i in np.argwhere(~inside)[0])
         raise IndexOutOfRange(f"index {at[where]} at {where} is out of range for an axis of size {n}", op="gather")
+    if mode == "clip" and n == 0 and at.size:
+        raise IndexOutOfRange("there is nothing to clip an index to in an axis of size 0", op="gather")
     safe = np.asarray(np.clip(at, 0, max(n - 1, 0)), np.int64)
     return safe, np.ones_like(inside) if mode == "clip" else inside
 
@@ -130,7 +132,7 @@ def _gather_jvp(
     return (t,)
 
 
-gather = define(
+gather: OpSpec = define(
     name="gather",
     code=0x59,
     family="movement",
@@ -229,7 +231,7 @@ def _scatter_jvp(name: str) -> Any:
     return jvp
 
 
-scatter_add = define(
+scatter_add: OpSpec = define(
     name="scatter_add",
     code=0x5A,
     family="movement",
@@ -263,7 +265,7 @@ def _scatter_set_vjp(ct: Any, x: Any, i: Any, u: Any, y: Any, **attrs: Any) -> t
     return (OPS["select"](untouched, ct, zero), None, OPS["select"](won, _taken(ct, i, attrs), zero))
 
 
-scatter_set = define(
+scatter_set: OpSpec = define(
     name="scatter_set",
     code=0x5B,
     family="movement",
@@ -353,7 +355,7 @@ def _start_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((spread(rng, dtype, shape), starts), {"sizes": sizes})
 
 
-dynamic_slice = define(
+dynamic_slice: OpSpec = define(
     name="dynamic_slice",
     code=0x5C,
     family="movement",
@@ -418,7 +420,7 @@ def _update_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((x, spread(rng, dtype, case.attrs["sizes"]), starts), {})
 
 
-dynamic_update_slice = define(
+dynamic_update_slice: OpSpec = define(
     name="dynamic_update_slice",
     code=0x5D,
     family="movement",

@@ -13,7 +13,7 @@ from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit, type_of, zeros
 from dala_defn.ops.elementwise import unbroadcast
 from dala_defn.ops.samples import Array, attr_cases, spread
-from dala_defn.ops.spec import LINEAR, OPS, Case, check_dtype, check_same_dtype, define, no_flops
+from dala_defn.ops.spec import LINEAR, OPS, Case, OpSpec, check_dtype, check_same_dtype, define, no_flops
 from dala_defn.shapes import Dim, Shape, at_least, broadcast_shapes, floordiv, show, size
 
 
@@ -53,7 +53,7 @@ _RESHAPES: Any = [
     ((2, 3, 4), {"shape": (4, 6)}),
 ]
 
-reshape = define(
+reshape: OpSpec = define(
     name="reshape",
     code=0x50,
     family="movement",
@@ -87,7 +87,7 @@ def inverse(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(axes)), key=lambda i: axes[i]))
 
 
-transpose = define(
+transpose: OpSpec = define(
     name="transpose",
     code=0x51,
     family="movement",
@@ -125,7 +125,7 @@ def _broadcast_infer(x: Type, *, shape: Shape) -> tuple[Type, ...]:
     return (Type(x.dtype, tuple(shape)),)
 
 
-broadcast_to = define(
+broadcast_to: OpSpec = define(
     name="broadcast_to",
     code=0x52,
     family="movement",
@@ -206,7 +206,7 @@ def _slice_batch(
     return (slice_(args[0], start=(0, *start), stop=(n, *stop), step=(1, *step)),)
 
 
-slice_ = define(
+slice_: OpSpec = define(
     name="slice",
     code=0x53,
     family="movement",
@@ -320,7 +320,7 @@ def _pad_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((spread(rng, dtype, shape), spread(rng, dtype, ())), attrs)
 
 
-pad = define(
+pad: OpSpec = define(
     name="pad",
     code=0x54,
     family="movement",
@@ -370,7 +370,7 @@ def _concatenate_vjp(ct: Any, *args: Any, axis: int) -> tuple[Any, ...]:
     out = []
     at: Dim = 0
     for x in args[:-1]:
-        start = [0] * len(ct.shape)
+        start: list[Dim] = [0] * len(ct.shape)
         stop = list(ct.shape)
         start[axis] = at
         at = at + x.shape[axis]
@@ -403,7 +403,7 @@ def _concatenate_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]
         yield Case(tuple(spread(rng, dtype, s) for s in shapes), {"axis": axis})
 
 
-concatenate = define(
+concatenate: OpSpec = define(
     name="concatenate",
     code=0x55,
     family="movement",
@@ -432,7 +432,7 @@ def _flip_infer(x: Type, *, axes: tuple[int, ...]) -> tuple[Type, ...]:
     return (x,)
 
 
-flip = define(
+flip: OpSpec = define(
     name="flip",
     code=0x56,
     family="movement",

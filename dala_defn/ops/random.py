@@ -13,7 +13,7 @@ from dala_defn.errors import DTypeError, ShapeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.movement import spread_batch
 from dala_defn.ops.samples import Array
-from dala_defn.ops.spec import ZERO_GRAD, Case, check_dtype, define, no_flops, outputs_flops
+from dala_defn.ops.spec import ZERO_GRAD, Case, OpSpec, check_dtype, define, no_flops, outputs_flops
 from dala_defn.shapes import Dim, Shape, show
 
 KEY_RECORD = np.dtype([("hi", np.uint32), ("lo", np.uint32)])
@@ -57,7 +57,7 @@ def _wrap_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((rng.integers(0, 2**32, shape, dtype=np.uint32),), {})
 
 
-random_wrap = define(
+random_wrap: OpSpec = define(
     name="random_wrap",
     code=0xB0,
     family="random",
@@ -93,7 +93,7 @@ def _unwrap_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((_key(rng, shape),), {})
 
 
-random_unwrap = define(
+random_unwrap: OpSpec = define(
     name="random_unwrap",
     code=0xB1,
     family="random",
@@ -135,7 +135,7 @@ def _fold_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((_key(rng, shape), rng.integers(0, 2**32, shape, dtype=np.uint32)), {})
 
 
-random_fold_in = define(
+random_fold_in: OpSpec = define(
     name="random_fold_in",
     code=0xB2,
     family="random",
@@ -184,7 +184,7 @@ def _bits_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
             yield Case((_key(rng, keys),), {"shape": shape, "dtype": to})
 
 
-random_bits = define(
+random_bits: OpSpec = define(
     name="random_bits",
     code=0xB3,
     family="random",
@@ -200,8 +200,8 @@ random_bits = define(
     flops=lambda i, o, a: 40 * outputs_flops(i, o, a),
     sample=_bits_cases,
     ulp=0,
-    doc="Uniform random unsigned integers, of ``shape`` for each key. Element i is Threefry-2x32 of the key at counter i: "
-    "both words for uint64, their exclusive or for uint32, its low bits for uint16 and uint8.",
+    doc="Uniform random unsigned integers, of ``shape`` for each key. Element i is Threefry-2x32 of the key at counter "
+    "i: both words for uint64, their exclusive or for uint32, its low bits for uint16 and uint8.",
     example="random_bits(dd.random.key(0), shape=(3,), dtype=dd.uint32)",
     since="0.1",
 )

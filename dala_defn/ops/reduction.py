@@ -291,7 +291,7 @@ def _along_batch(name: str) -> Any:
     return lambda n, args, batched, *, axis, **attrs: (OPS[name](args[0], axis=axis + 1, **attrs),)
 
 
-cumsum = define(
+cumsum: OpSpec = define(
     name="cumsum",
     code=0x76,
     family="reduction",
@@ -374,7 +374,7 @@ def _cummax_jvp(tangents: Sequence[Any], x: Any, y: Any, *, axis: int, reverse: 
     return (take_along(tangents[0], _record_index(x, y, axis, reverse), axis),)
 
 
-cummax = define(
+cummax: OpSpec = define(
     name="cummax",
     code=0x77,
     family="reduction",
@@ -406,7 +406,7 @@ def _sort_infer(name: str, result: DType | None) -> Any:
     return infer
 
 
-argsort = define(
+argsort: OpSpec = define(
     name="argsort",
     code=0x79,
     family="reduction",
@@ -436,7 +436,7 @@ def _sort_jvp(tangents: Sequence[Any], x: Any, y: Any, *, axis: int) -> tuple[An
     return (take_along(tangents[0], argsort(x, axis=axis), axis),)
 
 
-sort = define(
+sort: OpSpec = define(
     name="sort",
     code=0x78,
     family="reduction",

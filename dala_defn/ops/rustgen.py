@@ -6,11 +6,10 @@ The enum is matched exhaustively in ``runtime/``, so an op that is missing there
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
-from dala_defn.dtypes import DType
+from dala_defn.ops.spec import OpSpec
 
 RUST_KINDS = {
     "int": "i64",
@@ -36,23 +35,12 @@ pub enum Family {
 """
 
 
-class Row(Protocol):
-    """What the generator reads of an op."""
-
-    name: str
-    code: int
-    family: str
-    attrs: Mapping[str, str]
-    accepts: tuple[DType, ...]
-    result: str
-
-
 def camel(name: str) -> str:
     """``reduce_sum`` -> ``ReduceSum``."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def render(rows: Iterable[Row]) -> str:
+def render(rows: Iterable[OpSpec]) -> str:
     """The text of ``runtime/src/op.rs`` for these ops."""
     rows = sorted(rows, key=lambda r: r.code)
     families = list(dict.fromkeys(r.family for r in rows))

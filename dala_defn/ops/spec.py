@@ -140,13 +140,15 @@ def define(**given: Any) -> OpSpec:
 
 def check_dtype(spec_name: str, dtype: DType, accepts: Sequence[DType]) -> None:
     """Refuses an operand dtype that the op does not take."""
-    if dtype not in accepts:
-        raise DTypeError(
-            f"{spec_name} does not take {dtype}",
-            op=spec_name,
-            rule="one of " + ", ".join(d.name for d in accepts),
-            hint="x.astype(...) to one of these",
-        )
+    for d in accepts:
+        if d is dtype:
+            return
+    raise DTypeError(
+        f"{spec_name} does not take {dtype}",
+        op=spec_name,
+        rule="one of " + ", ".join(d.name for d in accepts),
+        hint="x.astype(...) to one of these",
+    )
 
 
 def check_same_dtype(name: str, types: Sequence[Type]) -> None:

@@ -11,7 +11,7 @@ from dala_defn.dtypes import DType
 from dala_defn.errors import ShapeError
 from dala_defn.ir.graph import Graph
 from dala_defn.ir.types import Type
-from dala_defn.ops.spec import Attrs, Case, NoGrad, define
+from dala_defn.ops.spec import OPS, Attrs, Case, NoGrad, OpSpec, define
 from dala_defn.shapes import Dim
 
 
@@ -31,8 +31,6 @@ def _no_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
 
 
 def _call_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -> Dim:
-    from dala_defn.ops import OPS
-
     total: Dim = 0
     for n in attrs["function"].nodes:
         spec = OPS[n.op]
@@ -40,7 +38,7 @@ def _call_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -
     return total
 
 
-call = define(
+call: OpSpec = define(
     name="call",
     code=0xC0,
     family="structure",

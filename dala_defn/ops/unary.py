@@ -26,7 +26,10 @@ from dala_defn.ops.spec import OPS, ZERO_GRAD, Case, OpSpec, check_dtype, define
 
 
 def _msz(ct: Any, d: Any) -> Any:
-    """A product in which a zero cotangent wins over whatever the derivative is."""
+    """A product in which a zero cotangent wins over whatever the derivative is.
+
+    Bounded derivatives take it too: in second derivatives they meet infinite cotangents.
+    """
     return OPS["mul_strong_zero"](ct, d)
 
 
@@ -53,8 +56,9 @@ neg = unary(
     doc="The negative, elementwise; integers wrap.",
 )  # fmt: skip
 abs_ = unary(
-    "abs", 0x02, np.abs, dtypes=NUMERIC, vjp=lambda ct, x, y: (ct * OPS["sign"](x),), sample=away_from_zero(0.1, 9),
-    ulp=0, doc="The absolute value, elementwise. The derivative at 0 is 0; the most negative integer wraps.",
+    "abs", 0x02, np.abs, dtypes=NUMERIC, vjp=lambda ct, x, y: (_msz(ct, OPS["sign"](x)),),
+    sample=away_from_zero(0.1, 9), ulp=0,
+    doc="The absolute value, elementwise. The derivative at 0 is 0; the most negative integer wraps.",
 )  # fmt: skip
 sign = unary(
     "sign", 0x03, np.sign, dtypes=NUMERIC, vjp=ZERO_GRAD, sample=away_from_zero(0.1, 9), ulp=0,
@@ -118,8 +122,8 @@ arccos = unary(
     sample=reals(-0.9, 0.9), ulp=4, doc="The angle in radians whose cosine is x, elementwise; NaN outside [-1, 1].",
 )  # fmt: skip
 arctan = unary(
-    "arctan", 0x13, np.arctan, dtypes=FLOATS, vjp=lambda ct, x, y: (ct / (1 + x * x),), sample=reals(-4, 4), ulp=3,
-    doc="The angle in radians whose tangent is x, elementwise.",
+    "arctan", 0x13, np.arctan, dtypes=FLOATS, vjp=lambda ct, x, y: (_msz(ct, 1 / (1 + x * x)),),
+    sample=reals(-4, 4), ulp=3, doc="The angle in radians whose tangent is x, elementwise.",
 )  # fmt: skip
 sinh = unary(
     "sinh", 0x14, np.sinh, dtypes=FLOATS, vjp=lambda ct, x, y: (_msz(ct, OPS["cosh"](x)),), sample=reals(-4, 4),
@@ -130,11 +134,11 @@ cosh = unary(
     ulp=4, doc="The hyperbolic cosine, elementwise.",
 )  # fmt: skip
 tanh = unary(
-    "tanh", 0x16, np.tanh, dtypes=FLOATS, vjp=lambda ct, x, y: (ct * (1 - y * y),), sample=reals(-4, 4), ulp=3,
+    "tanh", 0x16, np.tanh, dtypes=FLOATS, vjp=lambda ct, x, y: (_msz(ct, 1 - y * y),), sample=reals(-4, 4), ulp=3,
     doc="The hyperbolic tangent, elementwise.",
 )  # fmt: skip
 arcsinh = unary(
-    "arcsinh", 0x17, np.arcsinh, dtypes=FLOATS, vjp=lambda ct, x, y: (ct * OPS["rsqrt"](1 + x * x),),
+    "arcsinh", 0x17, np.arcsinh, dtypes=FLOATS, vjp=lambda ct, x, y: (_msz(ct, OPS["rsqrt"](1 + x * x)),),
     sample=reals(-4, 4), ulp=4, doc="The inverse hyperbolic sine, elementwise.",
 )  # fmt: skip
 arccosh = unary(
@@ -147,11 +151,11 @@ arctanh = unary(
 )  # fmt: skip
 erf = unary(
     "erf", 0x1A, _via_float64(_erf), dtypes=FLOATS,
-    vjp=lambda ct, x, y: (ct * (2 / math.sqrt(math.pi) * OPS["exp"](-(x * x))),), sample=reals(-3, 3), ulp=4,
+    vjp=lambda ct, x, y: (_msz(ct, 2 / math.sqrt(math.pi) * OPS["exp"](-(x * x))),), sample=reals(-3, 3), ulp=4,
     doc="The error function, elementwise: 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x (DLMF 7.2.1).",
 )  # fmt: skip
 sigmoid = unary(
-    "sigmoid", 0x1B, _sigmoid, dtypes=FLOATS, vjp=lambda ct, x, y: (ct * (y * (1 - y)),), sample=reals(-6, 6), ulp=4,
+    "sigmoid", 0x1B, _sigmoid, dtypes=FLOATS, vjp=lambda ct, x, y: (_msz(ct, y * (1 - y)),), sample=reals(-6, 6), ulp=4,
     doc="``1 / (1 + exp(-x))``, elementwise.",
 )  # fmt: skip
 isfinite = unary(
@@ -173,7 +177,7 @@ def _stop_infer(x: Type) -> tuple[Type, ...]:
     return (x,)
 
 
-stop_gradient = define(
+stop_gradient: OpSpec = define(
     name="stop_gradient",
     code=0x1F,
     family="unary",
@@ -235,7 +239,7 @@ def _cast_jvp(tangents: Sequence[Any], x: Any, y: Any, *, dtype: DType) -> tuple
     return (cast(tangents[0], dtype=dtype),) if x.dtype.is_inexact and dtype.is_inexact else (None,)
 
 
-cast = define(
+cast: OpSpec = define(
     name="cast",
     code=0x20,
     family="unary",

@@ -14,7 +14,7 @@ from dala_defn.ops.creation import lit
 from dala_defn.ops.movement import pad
 from dala_defn.ops.reduction import wide
 from dala_defn.ops.samples import Array, Draw, distinct, reals
-from dala_defn.ops.spec import LINEAR, OPS, Attrs, Case, check_dtype, check_same_dtype, define
+from dala_defn.ops.spec import LINEAR, OPS, Attrs, Case, OpSpec, check_dtype, check_same_dtype, define
 from dala_defn.shapes import Dim, Shape, floordiv, show, size
 
 Ints = tuple[int, ...]
@@ -192,7 +192,7 @@ def _flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -> Dim
 
 _EXAMPLE = "(dd.array([[1.0, 3.0, 2.0]]), window=(1, 2), strides=(1, 1), low=(0, 0), high=(0, 0))"
 
-window_sum = define(
+window_sum: OpSpec = define(
     name="window_sum",
     code=0xA0,
     family="window",
@@ -213,7 +213,7 @@ window_sum = define(
     example="window_sum" + _EXAMPLE,
     since="0.1",
 )
-window_max = define(
+window_max: OpSpec = define(
     name="window_max",
     code=0xA1,
     family="window",
@@ -233,7 +233,7 @@ window_max = define(
     example="window_max" + _EXAMPLE,
     since="0.1",
 )
-window_max_spread = define(
+window_max_spread: OpSpec = define(
     name="window_max_spread",
     code=0xA2,
     family="window",
@@ -258,7 +258,7 @@ window_max_spread = define(
     "window=(2,), strides=(1,), low=(0,), high=(0,))",
     since="0.1",
 )
-window_max_pick = define(
+window_max_pick: OpSpec = define(
     name="window_max_pick",
     code=0xA3,
     family="window",

@@ -39,6 +39,8 @@ def register(cls: P) -> P:
 
 def everywhere(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
     """``run`` applied to every function that the graph refers to, each once, and then to the graph itself."""
+    if not any(True for _ in graph.subgraphs()):
+        return run(graph)
     done: dict[Graph, Graph] = {}
 
     def rebuilt(g: Graph) -> Graph:

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -238,7 +238,9 @@ impl Metadata {
 }
 
 fn parse(text: &str, what: &str) -> Result<Value> {
-    serde_json::from_str(text).map_err(|e| Error::invalid_file(format!("{what} is not JSON: {e}")))
+    let Unique(value) = serde_json::from_str(text)
+        .map_err(|e| Error::invalid_file(format!("{what} is not JSON: {e}")))?;
+    Ok(value)
 }
 
 /// The digest stands in the header as `"dala.digest":"<64 hex>"`, and is taken over it with zeros in its place.
@@ -391,6 +393,59 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
             }
         }
         deserializer.deserialize_map(Reader(PhantomData))
+    }
+}
+
+/// A JSON value whose objects, at any depth, name a key once.
+struct Unique(Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Value;
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+            fn visit_bool<E>(self, v: bool) -> Result<Value, E> {
+                Ok(v.into())
+            }
+            fn visit_i64<E>(self, v: i64) -> Result<Value, E> {
+                Ok(v.into())
+            }
+            fn visit_u64<E>(self, v: u64) -> Result<Value, E> {
+                Ok(v.into())
+            }
+            fn visit_f64<E>(self, v: f64) -> Result<Value, E> {
+                Ok(v.into())
+            }
+            fn visit_str<E>(self, v: &str) -> Result<Value, E> {
+                Ok(v.into())
+            }
+            fn visit_string<E>(self, v: String) -> Result<Value, E> {
+                Ok(v.into())
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+                let mut list = Vec::new();
+                while let Some(Unique(value)) = seq.next_element()? {
+                    list.push(value);
+                }
+                Ok(list.into())
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+                let mut out = serde_json::Map::new();
+                while let Some((key, Unique(value))) = map.next_entry::<String, Unique>()? {
+                    if out.insert(key, value).is_some() {
+                        return Err(serde::de::Error::custom("a key stands twice"));
+                    }
+                }
+                Ok(out.into())
+            }
+        }
+        deserializer.deserialize_any(Reader).map(Unique)
     }
 }
 

@@ -173,6 +173,9 @@ fn verify_type(program: &Program, ty: &SymTy) -> Result<()> {
     }
     let mut undeclared = None;
     for dim in &ty.shape {
+        if matches!(dim, Dim::Const(n) if *n < 0) {
+            return Err(bad(format!("the size {dim} is negative")));
+        }
         check_names(program, dim, &mut undeclared);
     }
     match undeclared {

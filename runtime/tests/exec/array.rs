@@ -203,6 +203,7 @@ pub fn read(val: &Val<Flex>, ty: &Ty) -> Array {
         ty.dtype
     };
     assert_eq!(view.dtype, stored);
+    // SAFETY: `dense` writes every element.
     let bytes = unsafe { dala_runtime::host::copy::dense(&view).finish() };
     Array {
         ty: ty.clone(),

@@ -26,8 +26,9 @@ fn borrow(
 ) -> (Val<Flex>, Arc<AtomicUsize>) {
     let dropped = Arc::new(AtomicUsize::new(0));
     let owner = Box::new(Guard(dropped.clone()));
-    let ptr = unsafe { data.as_ptr().add(first) }.cast();
+    let ptr = data[first..].as_ptr().cast();
     let ty = ty(DType::F32, shape);
+    // SAFETY: the tests' arrays outlive the values over them, and strides stay within.
     let val = unsafe { Flex::borrow(ptr, strides, &ty, owner, &FlexDevice) }.unwrap();
     (val, dropped)
 }
@@ -63,7 +64,8 @@ fn borrowed_memory_is_not_copied_and_never_written() {
                 (vec![val, i.upload(), other], types)
             }
         };
-        let out = execute::<Flex>(&FlexDevice, &op, args, &types, &[t.clone()]).unwrap();
+        let out =
+            execute::<Flex>(&FlexDevice, &op, args, &types, std::slice::from_ref(&t)).unwrap();
         assert_eq!(data, before, "{op:?} wrote to borrowed memory");
         drop(out);
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
@@ -88,7 +90,7 @@ fn borrowed_memory_goes_through_burn_unharmed() {
         &op,
         vec![x, y],
         &[t.clone(), t.clone()],
-        &[t.clone()],
+        std::slice::from_ref(&t),
     )
     .unwrap();
     let got = read(&got[0], &t).to::<f32>();
@@ -118,6 +120,7 @@ fn strides_may_be_negative_zero_or_odd() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let owner = Box::new(Guard(dropped.clone()));
     let t = ty(DType::I32, &[2000]);
+    // SAFETY: the tests' arrays outlive the values over them, and strides stay within.
     let val = unsafe { Flex::borrow(packed.as_ptr(), &[6], &t, owner, &FlexDevice) }.unwrap();
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
     assert_eq!(read(&val, &t).to::<i32>(), (0..2000).collect::<Vec<_>>());

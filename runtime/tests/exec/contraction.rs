@@ -41,9 +41,12 @@ fn integer_products_wrap() {
     assert_eq!(got.to::<i32>(), [12]);
 }
 
+/// Shapes, and the axes of `dot`.
+type DotCase<'a> = (&'a [usize], &'a [usize], [&'a [i64]; 4]);
+
 #[test]
 fn any_rank_and_order() {
-    let cases: [(&[usize], &[usize], [&[i64]; 4]); 7] = [
+    let cases: [DotCase; 7] = [
         (&[3, 4], &[4, 5], [&[1], &[0], &[], &[]]),
         (&[4, 3], &[5, 4], [&[0], &[1], &[], &[]]),
         (&[2, 3, 4], &[2, 4, 5], [&[2], &[1], &[0], &[0]]),
