@@ -96,6 +96,9 @@ def _starts(starts: Sequence[Any]) -> Any:
     return stack([convert(s, dtypes.int32) for s in starts])
 
 
+NUMBER = "number"
+
+
 class _Plan:
     """An index expression, taken apart: basic slicing first, then at most one group of index arrays."""
 
@@ -116,7 +119,7 @@ class _Plan:
         self.step: list[int] = []
         self.flipped: list[int] = []
         self.dropped: list[int] = []  # axes of the sliced array that an integer removes
-        self.layout: list[Any] = []  # of the result before index arrays: an axis, None, or an index array
+        self.layout: list[Any] = []  # for each item: the axis it keeps, None, (axis, index array), or "number"
         axis = 0
         for item in items:
             if item is None:
@@ -159,6 +162,7 @@ class _Plan:
         self.stop.append(at + 1)
         self.step.append(1)
         self.dropped.append(axis)
+        self.layout.append(NUMBER)
 
     def _whole(self, n: Dim) -> None:
         self.start.append(0)
@@ -218,7 +222,7 @@ def getitem(x: Any, index: Any) -> Any:
     if arrays:
         x, axes = _by_arrays(x, [(place[axis], a) for axis, a in arrays], plan, place)
         return reshape(x, axes)
-    return reshape(x, tuple(1 if item is None else x.shape[place[item]] for item in plan.layout))
+    return reshape(x, tuple(1 if item is None else x.shape[place[item]] for item in plan.layout if item != NUMBER))
 
 
 def _by_arrays(x: Any, arrays: list[tuple[int, Any]], plan: _Plan, place: dict[int, int]) -> tuple[Any, Shape]:
@@ -234,8 +238,9 @@ def _by_arrays(x: Any, arrays: list[tuple[int, Any]], plan: _Plan, place: dict[i
     else:
         flat = reshape(transpose(x, (*axes, *rest)), (size(x.shape[a] for a in axes), *(x.shape[i] for i in rest)))
         y = OPS["gather"](flat, linear_index(x, arrays, common), axis=0, batch_dims=0, mode="error")
-    # y is (common, rest); NumPy puts the common axes where the arrays stood when they stand together, else in front.
-    spots = [i for i, item in enumerate(plan.layout) if isinstance(item, tuple)]
+    # y is (common, rest); NumPy puts the common axes where the arrays stood when they stand together, else in front;
+    # a number beside an array counts as one.
+    spots = [i for i, item in enumerate(plan.layout) if isinstance(item, tuple) or item == NUMBER]
     together = spots == list(range(spots[0], spots[-1] + 1))
     before = sum(1 for item in plan.layout[: spots[0]] if isinstance(item, int)) if together else 0
     y = moveaxis(y, list(range(len(common))), list(range(before, before + len(common)))) if before else y
