@@ -10,6 +10,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,10 +21,12 @@ from dala_defn.artifacts import dims_of, write_program
 from dala_defn.captures import Captured
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError, ShapeError
 from dala_defn.ir import Graph, Type
+from dala_defn.ir.codec import relative_file
 from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.ops.spec import OpSpec
 from dala_defn.passes.pipeline import compile_passes
 from dala_defn.shapes import DimExpr, as_shape
+from dala_defn.sources import Location
 from dala_defn.trace import Tracer, explain, trace_function
 
 CACHE = 128
@@ -237,7 +240,11 @@ class Compiled:
     def run(self, leaves: list[Any], captures: list[Any]) -> Any:
         """One run; one call into the runtime."""
         args = leaves if not captures else leaves + captures
-        outs = self.executable.run(self.index, args, self.results, self.donate)
+        try:
+            outs = self.executable.run(self.index, args, self.results, self.donate)
+        except DalaError as error:
+            error.location = self._place(error.location)
+            raise
         return outs[0] if self.single else trees.unflatten(self.traced.tree, outs)
 
     def fast_call(self, args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], tuple[Any] | None] | None:
@@ -257,12 +264,25 @@ class Compiled:
                 if captures is None:
                     return None
                 args = (*args, *captures)
-            outs = caller(args)
+            try:
+                outs = caller(args)
+            except DalaError as error:
+                error.location = self._place(error.location)
+                raise
             if outs is None or tree is None:
                 return outs
             return (trees.unflatten(tree, outs),)
 
         return call
+
+    def _place(self, told: Location | None) -> Location | None:
+        """The place that the runtime tells, with the whole path of its file: programs hold the end of it only."""
+        for graph in [self.graph, *self.graph.functions()] if told is not None else []:
+            for node in graph.nodes:
+                at = None if node.loc is None else node.loc.resolve()
+                if at is not None and told == replace(at, file=told.file) and relative_file(at.file) == told.file:
+                    return at
+        return told
 
     def __call__(self, *args: Any) -> Any:
         """Runs on arrays that fit the compiled types.

@@ -1,0 +1,479 @@
+"""What crosses into the runtime: how many calls, whose memory, from which thread, and what happens when it fails."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dala_defn as dd
+from dala_defn import bridge
+from dala_defn.executors.burn import BurnExecutor
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def calls(f, *args):
+    """How many calls into the runtime ``f`` makes, and what it gives."""
+    before = bridge.call_count()
+    out = f(*args)
+    return bridge.call_count() - before, out
+
+
+@dd.defn
+def affine(x):
+    return x * 2.0 + 1.0
+
+
+@dd.defn
+def many_ops(x):
+    for i in range(100):
+        x = dd.sin(x) * (1.5 + i / 7)
+    return x
+
+
+def test_a_call_of_200_ops_is_one_call():
+    x = dd.ones(8)
+    many_ops(x)
+    assert many_ops.compile(x).graph.nodes[-1].op == "mul"
+    assert len([n for n in many_ops.compile(x).graph.nodes if n.op in ("sin", "mul")]) == 200
+    assert calls(many_ops, x)[0] == 1
+
+
+def test_a_thousand_calls_trace_once_and_frees_ride_along():
+    x = np.ones(16, np.float32)
+
+    @dd.defn
+    def f(x):
+        return {"y": x * 2, "z": (x + 1, x - 1)}
+
+    f(x)
+    gc.collect()
+
+    def repeat():
+        for _ in range(1000):
+            f(x)  # three results, dropped at once
+        gc.collect()
+
+    assert calls(repeat)[0] == 1000
+    assert f.traces == 1
+
+
+def test_dropped_results_in_cycles_are_freed_by_later_calls():
+    affine(np.ones(4, np.float32))
+    gc.collect()
+    affine(np.ones(4, np.float32))
+
+    def repeat():
+        for _ in range(100):
+            box = [affine(np.ones(4, np.float32))]
+            box.append(box)
+        del box
+        gc.collect()
+        affine(np.ones(4, np.float32))
+
+    assert calls(repeat)[0] == 101
+
+
+def test_an_eager_op_is_one_call():
+    x, y = dd.array([1.0, 2.0]), dd.array([3.0, 4.0])
+    assert np.asarray(x + y).tolist() == [4, 6]
+    assert calls(lambda: x + y)[0] == 1
+    dd.exp(x)  # the first of its kind makes a handle for the op
+    assert calls(lambda: dd.exp(x))[0] == 1
+    assert calls(lambda: x.shape)[0] == 0
+    z = x + y
+    assert calls(lambda: (np.asarray(z), z.tolist(), repr(z)))[0] == 0
+
+
+def test_numpy_scalars_and_numbers_go_along():
+    assert calls(affine, 3.0)[1].item() == 7
+    assert affine(np.float32(3)).item() == 7
+    assert calls(affine, 4.0)[0] == 1
+
+
+# Donation
+
+
+@dd.defn(donate_argnames="state")
+def advance(state, x):
+    return state + x
+
+
+def device(*shape):
+    """An array whose numbers are the runtime's."""
+    return dd.zeros(shape) + np.float32(1)
+
+
+def address(x):
+    return np.asarray(x).__array_interface__["data"][0]
+
+
+def test_a_donated_array_is_gone_and_says_so():
+    state = device(4)
+    out = advance(state, np.float32(1))
+    assert np.asarray(out).tolist() == [2] * 4
+    for use in (
+        np.asarray,
+        lambda s: s + 1,
+        lambda s: s.tolist(),
+        repr,
+        lambda s: affine(s),
+        lambda s: advance(s, 1.0),
+    ):
+        with pytest.raises(dd.DonatedError, match="donated"):
+            use(state)
+    assert state.shape == (4,)
+
+
+def test_donated_storage_is_used_again():
+    state = device(1000)
+    where = address(state)
+    gc.collect()
+    out = advance(state, np.float32(1))
+    assert address(out) == where
+
+
+def test_a_shared_handle_is_copied():
+    state = device(4)
+    other = bridge.share(state)
+    out = advance(state, np.float32(1))
+    assert np.asarray(out).tolist() == [2] * 4
+    assert np.asarray(other).tolist() == [1] * 4
+
+
+def test_a_live_view_keeps_the_array():
+    state = device(4)
+    view = np.asarray(state)
+    out = advance(state, np.float32(1))
+    assert np.asarray(out).tolist() == [2] * 4
+    assert view.tolist() == [1] * 4
+    assert np.asarray(state).tolist() == [1] * 4  # it was copied, so it was not given away
+
+
+def test_a_view_of_a_view_keeps_the_array():
+    state = device(4)
+    part = np.asarray(state)[1:3]
+    gc.collect()
+    out = advance(state, np.float32(1))
+    assert np.asarray(out).tolist() == [2] * 4
+    assert part.tolist() == [1, 1]
+
+
+def test_one_array_given_twice_is_no_reason_for_a_wrong_result():
+    state = device(4)
+    out = advance(state, state)
+    assert np.asarray(out).tolist() == [2] * 4
+
+
+@dd.defn(donate_argnames="state")
+def look(state, i):
+    return state * 2, dd.take(state, i)
+
+
+def test_a_failed_run_leaves_donated_arrays():
+    state = device(4)
+    look(device(4), np.int32(1))
+    with pytest.raises(dd.IndexOutOfRange):
+        look(state, np.int32(9))
+    assert np.asarray(state).tolist() == [1] * 4
+    doubled, _ = look(state, np.int32(3))
+    assert np.asarray(doubled).tolist() == [2] * 4
+
+
+def test_numpy_arrays_are_never_written_to():
+    state = np.ones(1000, np.float32)
+    assert np.asarray(advance(state, np.float32(1)))[0] == 2
+    assert (state == 1).all()
+
+
+# Aliasing (ffi-01, ffi-02)
+
+
+@pytest.mark.parametrize("n", [10, 1_000_000])
+def test_an_array_does_not_share_the_memory_of_its_source(n):
+    x = np.arange(n, dtype=np.float32)
+    t = dd.array(x)
+    x[3] = -7
+    assert np.asarray(t)[3] == 3
+
+
+@pytest.mark.parametrize("n", [10, 1_000_000])
+def test_results_never_share_the_memory_of_what_was_borrowed(n):
+    x = np.arange(n, dtype=np.float32).reshape(2, -1)
+    same = dd.defn(
+        lambda x: (x, x.reshape(-1), x.T, x[:, 1:], dd.flip(x, 0), x.astype(dd.float32), dd.stop_gradient(x))
+    )
+    for _ in range(2):
+        outs = same(x)
+        before = [np.array(np.asarray(y)) for y in outs]
+        for y in outs:
+            assert not np.shares_memory(np.asarray(y), x)
+        x[0, 1] -= 100
+        for y, was in zip(outs, before, strict=True):
+            assert (np.asarray(y) == was).all()
+
+
+@pytest.mark.parametrize("n", [10, 1_000_000])
+def test_a_result_as_numpy_is_read_only_and_outlives_its_array(n):
+    y = affine(np.arange(n, dtype=np.float32))
+    view = np.asarray(y)
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 5
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        view.flags.writeable = True
+    gone = weakref.ref(y)
+    del y
+    gc.collect()
+    assert gone() is None
+    for _ in range(5):
+        affine(np.full(n, 9, np.float32))
+    assert view[0] == 1
+    assert view[n - 1] == 2 * (n - 1) + 1
+
+
+STRIDED = {
+    "transposed": np.arange(12, dtype=np.float32).reshape(1, 2, 3, 2).transpose(0, 2, 3, 1),
+    "every second": np.arange(12, dtype=np.float32).reshape(3, 4)[:, ::2],
+    "backwards": np.arange(12, dtype=np.float32)[::-1],
+    "fortran": np.asfortranarray(np.arange(12, dtype=np.float32).reshape(3, 4)),
+    "broadcast": np.broadcast_to(np.float32(3), (2, 3)),
+    "rank 0": np.array(5, np.float32),
+    "empty": np.zeros((0, 3), np.float32),
+    "swapped": np.arange(6, dtype=">f4"),
+    "unaligned": np.frombuffer(b"\0" + np.arange(6, dtype=np.float32).tobytes(), np.float32, offset=1),
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_whatever_the_strides_the_numbers_are_right(name):
+    x = STRIDED[name]
+    x.flags.writeable = False
+    want = np.array(x, np.float32)
+    for y in (dd.array(x), dd.defn(lambda x: x)(x), dd.defn(lambda x: x)(dd.array(x))):
+        assert y.shape == x.shape
+        np.testing.assert_array_equal(np.asarray(y), want)
+    np.testing.assert_array_equal(np.asarray(affine(x)), want * 2 + 1)
+    np.testing.assert_array_equal(np.asarray(x), want)
+
+
+# Threads and processes (ffi-04)
+
+
+def test_four_threads_get_their_own_results():
+    other = dd.defn(lambda x, y: (x @ y, x.sum()))
+    wrong: list[object] = []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        for i in range(60):
+            x = rng.normal(size=(3 + i % 4, 3 + i % 4)).astype(np.float32)
+            y, (z, s) = affine(x), other(x, x)
+            if not (np.allclose(np.asarray(y), x * 2 + 1) and np.allclose(np.asarray(z), x @ x, atol=1e-4)):
+                wrong.append((seed, i))
+            if abs(s.item() - x.sum()) > 1e-3:
+                wrong.append((seed, i, "sum"))
+
+    run_threads([lambda s=s: work(s) for s in range(4)], wrong)
+    assert wrong == []
+
+
+def test_four_threads_trace_one_function_once():
+    f = dd.defn(lambda x: dd.tanh(x) + 1)
+    barrier = threading.Barrier(4)
+    wrong: list[object] = []
+
+    def work():
+        barrier.wait()
+        for _ in range(50):
+            f(np.ones(5, np.float32))
+
+    run_threads([work] * 4, wrong)
+    assert wrong == []
+    assert f.traces == 1
+
+
+def run_threads(jobs, wrong):
+    def guarded(job):
+        try:
+            job()
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(job,)) for job in jobs]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+        assert not t.is_alive()
+
+
+def test_another_thread_runs_during_a_long_call():
+    @dd.defn
+    def slow(x):
+        for _ in range(12):
+            x = dd.sin(x @ x)
+        return x
+
+    x = dd.ones((600, 600)) * np.float32(0.01)
+    slow(x)
+    ticks = []
+    done = threading.Event()
+
+    def count():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    start = time.perf_counter()
+    slow(x)
+    end = time.perf_counter()
+    done.set()
+    thread.join()
+    inside = [t for t in ticks if start + 0.2 * (end - start) < t < start + 0.8 * (end - start)]
+    assert end - start > 0.005, "the call was too short to tell"
+    assert len(inside) > 10
+
+
+def _in_child(queue):
+    try:
+        queue.put(np.asarray(affine(np.ones(3, np.float32))).tolist())
+    except dd.DalaError as error:
+        queue.put(str(error.reason))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_gets_the_value_or_an_error_at_once():
+    affine(np.ones(3, np.float32))
+    big = dd.defn(lambda x: x @ x)
+    big(np.ones((300, 300), np.float32))  # the pool of threads is up
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    child = context.Process(target=_in_child, args=(queue,))
+    child.start()
+    child.join(20)
+    alive = child.is_alive()
+    if alive:
+        child.kill()
+    assert not alive, "the child hangs"
+    found = queue.get()
+    assert found == [3, 3, 3] or "fork" in found
+    assert np.asarray(affine(np.ones(3, np.float32))).tolist() == [3, 3, 3]
+
+
+def test_the_end_of_the_process_does_not_wait_for_a_thread():
+    code = (
+        "import threading, time, numpy as np, dala_defn as dd\n"
+        "f = dd.defn(lambda x: dd.sin(x @ x))\n"
+        "x = np.ones((200, 200), np.float32)\n"
+        "f(x)\n"
+        "def go():\n"
+        "    while True: f(x)\n"
+        "threading.Thread(target=go, daemon=True).start()\n"
+        "time.sleep(0.2)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# Failure
+
+
+@pytest.fixture
+def faulty(monkeypatch):
+    """An executor in which every ``tanh`` panics."""
+    executors = sys.modules["dala_defn.defn"]._executors
+    monkeypatch.setitem(executors, "flex", BurnExecutor("flex", {"fault": "panic:tanh"}))
+
+
+def test_a_panic_is_an_exception_and_the_process_goes_on(faulty, capfd):
+    f = dd.defn(lambda x: dd.tanh(x) + 1)
+    for _ in range(3):
+        with pytest.raises(dd.EnginePanic, match="injected fault in tanh") as caught:
+            f(np.ones(3, np.float32))
+        assert caught.value.op == "tanh"
+        assert caught.value.location.file == __file__
+    with pytest.raises(dd.EnginePanic):
+        dd.tanh(dd.ones(3))
+    assert np.asarray(dd.defn(lambda x: x + 1)(np.ones(3, np.float32))).tolist() == [2, 2, 2]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_panic_leaves_donated_arrays(faulty):
+    f = dd.defn(lambda s: (s * 2, dd.tanh(s)), donate_argnames="s")
+    state = device(4)
+    with pytest.raises(dd.EnginePanic):
+        f(state)
+    assert np.asarray(state).tolist() == [1] * 4
+
+
+def test_a_panic_in_another_thread_reaches_that_thread_only(faulty):
+    f, g = dd.defn(lambda x: dd.tanh(x)), dd.defn(lambda x: x * 3)
+    wrong: list[object] = []
+
+    def panics():
+        for _ in range(50):
+            with pytest.raises(dd.EnginePanic):
+                f(np.ones(2, np.float32))
+
+    def works():
+        for _ in range(50):
+            if np.asarray(g(np.ones(2, np.float32))).tolist() != [3, 3]:
+                wrong.append("value")
+
+    run_threads([panics, works, panics, works], wrong)
+    assert wrong == []
+
+
+def test_errors_do_not_leak_or_poison():
+    f = dd.defn(lambda x, i: dd.take(x, i))
+    x = np.arange(4, dtype=np.float32)
+    for i in range(200):
+        if i % 2:
+            assert f(x, np.int32(2)).item() == 2
+        else:
+            with pytest.raises(IndexError):
+                f(x, np.int32(7))
+
+
+def rss() -> int:
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads /proc")
+def test_memory_does_not_grow_over_many_calls():
+    f = dd.defn(lambda x, y: (x + y, {"a": x * y}))
+    x, y = np.ones(256, np.float32), dd.ones(256)
+
+    def some(n):
+        for _ in range(n):
+            out = f(x, y)
+            np.asarray(out[0])
+            x + out[1]["a"]
+        gc.collect()
+
+    some(2000)
+    before = rss()
+    some(20_000)
+    assert rss() - before < 8 << 20
