@@ -277,7 +277,9 @@ class Compiled:
 
     def _place(self, told: Location | None) -> Location | None:
         """The place that the runtime tells, with the whole path of its file: programs hold the end of it only."""
-        for graph in [self.graph, *self.graph.functions()] if told is not None else []:
+        if told is None:
+            return None
+        for graph in [self.graph, *self.graph.functions()]:
             for node in graph.nodes:
                 at = None if node.loc is None else node.loc.resolve()
                 if at is not None and told == replace(at, file=told.file) and relative_file(at.file) == told.file:
