@@ -47,6 +47,9 @@ def _key(k: Any) -> Any:
     return k
 
 
+_SPLIT = 0x73706C69  # a number that nobody folds in by chance
+
+
 def split(k: Any, num: int = 2) -> Any:
     """New keys from one, along a first axis of size ``num``; do not use the old one again.
 
@@ -56,20 +59,22 @@ def split(k: Any, num: int = 2) -> Any:
     """
     if num < 0:
         raise ArgumentError(f"split into {num} keys")
-    pairs = OPS["random_bits"](_key(k), shape=(num,), dtype=dtypes.uint64)
+    apart = fold_in(k, _SPLIT)  # else the i-th part would be the fold of i
+    pairs = OPS["random_bits"](apart, shape=(num,), dtype=dtypes.uint64)
     high = convert(pairs >> 32, dtypes.uint32)
     low = convert(pairs, dtypes.uint32)
     return OPS["random_wrap"](F.stack([high, low], -1))
 
 
 def fold_in(k: Any, data: Any) -> Any:
-    """A new key from a key and an integer.
+    """A new key from a key and an integer (of which the low 32 bits count); for many keys the integer broadcasts.
 
     Example:
         >>> dd.random.fold_in(dd.random.key(0), 1).shape
         ()
     """
-    return OPS["random_fold_in"](_key(k), convert(value(data), dtypes.uint32))
+    number = ops.lit(data & 0xFFFFFFFF, dtypes.uint32) if type(data) is int else convert(data, dtypes.uint32)
+    return OPS["random_fold_in"](_key(k), F.broadcast_to(number, tuple(k.shape)))
 
 
 def bits(k: Any, shape: Any = (), dtype: Any = dtypes.uint32) -> Any:
@@ -136,7 +141,9 @@ def randint(k: Any, shape: Any, minval: int, maxval: int, dtype: Any = None) -> 
     dtypes.scalar_array(minval, to)
     dtypes.scalar_array(maxval - 1, to)
     raw = OPS["random_bits"](_key(k), shape=as_shape(shape), dtype=dtypes.uint64)
-    return convert(raw % ops.lit(maxval - minval, dtypes.uint64), to) + ops.lit(minval, to)
+    if maxval - minval < 2**64:
+        raw = raw % ops.lit(maxval - minval, dtypes.uint64)
+    return convert(raw, to) + ops.lit(minval, to)
 
 
 def bernoulli(k: Any, p: Any = 0.5, shape: Any = None) -> Any:
