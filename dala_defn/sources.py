@@ -89,9 +89,8 @@ def user_frame(depth: int = 1) -> FrameType | None:
         code = frame.f_code
         ours = _OURS.get(code)
         if ours is None:
-            generated = code.co_filename == "<string>" and code.co_qualname.startswith(
-                "__create_fn__"
-            )  # by dataclasses
+            # Dataclasses write an __init__ of their own.
+            generated = code.co_filename == "<string>" and code.co_qualname.startswith("__create_fn__")
             ours = _OURS[code] = code.co_filename.startswith((PACKAGE, "<frozen")) or generated
         if not ours:
             return frame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +296,11 @@ def test_weights_of_nested_models_survive(tmp_path: Path) -> None:
 def test_weights_keep_their_dtypes(tmp_path: Path) -> None:
     class Mixed(L.Layer):
         def build(self, key: Any, spec: Any) -> Any:
-            return {"half": dd.random.normal(key, (3,), dd.float16), "full": dd.random.normal(key, (3,))}
+            return {
+                "half": dd.random.normal(key, (3,), dd.float16),
+                "full": dd.random.normal(key, (3,)),
+                "wide": dd.ones(2, dd.bfloat16),
+            }
 
         def build_state(self, spec: Any) -> Any:
             return {"count": dd.array([1, -2], dd.int8), "on": dd.array([True, False])}
@@ -311,7 +316,7 @@ def test_weights_keep_their_dtypes(tmp_path: Path) -> None:
     second.load_weights(tmp_path / "w.safetensors")
     for a, b in zip(first.get_weights(), second.get_weights(), strict=True):
         assert a.dtype == b.dtype and np.array_equal(a, b)
-    assert [w.dtype for w in second.get_weights()] == [np.float16, np.float32, np.int8, np.bool_]
+    assert [w.dtype for w in second.get_weights()] == [np.float16, np.float32, dd.bfloat16.dtype, np.int8, np.bool_]
 
 
 def test_files_that_do_not_fit_are_refused_whole(tmp_path: Path) -> None:
@@ -331,6 +336,46 @@ def test_files_that_do_not_fit_are_refused_whole(tmp_path: Path) -> None:
             model.load_weights(path)
     with pytest.raises(dd.FileError):
         model.load_weights(tmp_path / "none")
+
+
+def row(shape: Any, offsets: Any, dtype: str = "F32") -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"t": row([600, 500], [0, 1200000])}, "'t': 1200000 bytes are needed"),
+        ({"t": row([600, 500], [0, 8])}, "'t': 1200000 bytes are needed"),
+        ({"t": row([1], [8, 4])}, "'t'"),
+        ({"t": row([1], [0, 4]), "u": row([1], [2, 6])}, "'u': .* overlap"),
+        ({"t": row([-1, 4], [0, 8])}, "'t': shape .* no sizes"),
+        ({"t": row([2**40, 2**40], [0, 8])}, "'t'"),
+        ({"t": row([1], [0, 4])}, "4 bytes after the last tensor"),
+        ({"t": row([1], [0, 8], "X9")}, "'t': unknown dtype"),
+        ({"t": 5}, "'t'"),
+        ([1], "no JSON object"),
+    ],
+)
+def test_hostile_weight_files_are_refused_by_name(tmp_path: Path, rows: Any, said: str) -> None:
+    text = json.dumps(rows).encode()
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+    with pytest.raises(dd.FileFormatError, match=said):
+        network().load_weights(path)
+    path.write_bytes((2**60).to_bytes(8, "little") + text + bytes(8))
+    with pytest.raises(dd.FileFormatError, match="the header claims"):
+        network().load_weights(path)
+
+
+def test_other_tools_read_the_weights(tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+
+    model = network()
+    model.save_weights(tmp_path / "w.safetensors")
+    found = load_file(tmp_path / "w.safetensors")
+    assert set(found) == {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"}
+    assert np.array_equal(found["dense/kernel"], model.get_weights()[0])
 
 
 def test_an_exported_model_trains_on(tmp_path: Path) -> None:

@@ -34,19 +34,8 @@ _BLANK = b"0" * 64
 
 def write(program: str, tensors: Mapping[str, np.ndarray[Any, Any]], aliases: Mapping[str, str]) -> bytes:
     """The bytes of a file; the same input gives the same bytes."""
-    header: dict[str, Any] = {}
-    digests, parts, at = {}, [], 0
-    for name in sorted(tensors):
-        x = np.ascontiguousarray(tensors[name])
-        raw = x.astype(x.dtype.newbyteorder("<"), copy=False).tobytes() if x.dtype.kind != "V" else x.tobytes()
-        header[name] = {
-            "dtype": _NAMES[x.dtype],
-            "shape": list(tensors[name].shape),
-            "data_offsets": [at, at + len(raw)],
-        }
-        digests[name] = hashlib.sha256(raw).hexdigest()
-        parts.append(raw)
-        at += len(raw)
+    header, parts = lay_out(tensors)
+    digests = {name: hashlib.sha256(raw).hexdigest() for name, raw in zip(header, parts, strict=True)}
     metadata = {
         "dala.version": VERSION,
         "dala.program": program,
@@ -59,6 +48,101 @@ def write(program: str, tensors: Mapping[str, np.ndarray[Any, Any]], aliases: Ma
     text = dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return b"".join([len(text).to_bytes(8, "little"), seal(text), *parts])
+
+
+def lay_out(tensors: Mapping[str, np.ndarray[Any, Any]]) -> tuple[dict[str, Any], list[bytes]]:
+    """The header's rows and the bytes of tensors, both in name order."""
+    header: dict[str, Any] = {}
+    parts, at = [], 0
+    for name in sorted(tensors):
+        x = np.ascontiguousarray(tensors[name])
+        raw = x.astype(x.dtype.newbyteorder("<"), copy=False).tobytes() if x.dtype.kind != "V" else x.tobytes()
+        header[name] = {
+            "dtype": _NAMES[x.dtype],
+            "shape": list(tensors[name].shape),
+            "data_offsets": [at, at + len(raw)],
+        }
+        parts.append(raw)
+        at += len(raw)
+    return header, parts
+
+
+def write_plain(tensors: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str]) -> bytes:
+    """The bytes of a safetensors file without a program; the same input gives the same bytes."""
+    header, parts = lay_out(tensors)
+    text = dumps({**header, "__metadata__": dict(metadata)}).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def read_plain(data: bytes | memoryview) -> dict[str, np.ndarray[Any, Any]]:
+    """The tensors of any safetensors file, as read-only arrays over its memory.
+
+    Raises:
+        FileFormatError: when the file is damaged, naming the tensor where there is one.
+    """
+    _, header, _, body = split(data)
+    out = {}
+    for name, (dtype, shape, begin, end) in read_spans(header, len(body)).items():
+        out[name] = np.frombuffer(body[begin:end], dtype).reshape(shape)
+        out[name].flags.writeable = False
+    return out
+
+
+def split(data: bytes | memoryview) -> tuple[bytes, dict[str, Any], Any, memoryview]:
+    """The raw header of a file, its rows, its metadata, and the bytes of the tensors.
+
+    Raises:
+        FileFormatError: when there is no such header.
+    """
+    view = memoryview(data)
+    if len(view) < 8:
+        raise FileFormatError("the file is shorter than 8 bytes")
+    length = int.from_bytes(view[:8], "little")
+    if length > min(MAX_HEADER, len(view) - 8):
+        raise FileFormatError(f"the header claims {length} bytes, the file has {len(view) - 8}")
+    raw = bytes(view[8 : 8 + length])
+    header = loads(raw, "the header")
+    if not isinstance(header, dict):
+        raise FileFormatError("the header is no JSON object")
+    return raw, header, header.pop("__metadata__", None), view[8 + length :]
+
+
+Spans = dict[str, tuple[np.dtype[Any], tuple[int, ...], int, int]]
+
+
+def read_spans(header: Mapping[str, Any], available: int) -> Spans:
+    """Dtype, shape and range of every tensor, checked against each other and the number of bytes there are.
+
+    Raises:
+        FileFormatError: naming the tensor that is wrong.
+    """
+    spans: Spans = {}
+    for name, row in header.items():
+        if not isinstance(row, dict) or set(row) != {"dtype", "shape", "data_offsets"}:
+            raise FileFormatError(f"tensor {clip(name)}: dtype, shape and data_offsets are needed")
+        dtype, shape, offsets = row["dtype"], row["shape"], row["data_offsets"]
+        if not isinstance(dtype, str) or dtype not in NUMPY:
+            raise FileFormatError(f"tensor {clip(name)}: unknown dtype {clip(dtype)}")
+        if not _whole(shape) or len(shape) > 32 or not _whole(offsets) or len(offsets) != 2:
+            raise FileFormatError(f"tensor {clip(name)}: shape {clip(shape)} or offsets {clip(offsets)} are no sizes")
+        size = np.dtype(NUMPY[dtype]).itemsize
+        for d in shape:
+            size *= d
+        begin, end = offsets
+        if begin > end or end > available or end - begin != size:
+            raise FileFormatError(
+                f"tensor {clip(name)}: {clip(size)} bytes are needed, the file gives [{begin}, {end}) of {available}"
+            )
+        spans[name] = (np.dtype(NUMPY[dtype]), tuple(shape), begin, end)
+    at = 0
+    for name, (_, _, begin, end) in sorted(spans.items(), key=lambda item: item[1][2:]):
+        if begin != at:
+            raise FileFormatError(f"tensor {clip(name)}: bytes [{begin}, {end}) leave a gap or overlap at {at}")
+        at = end
+    if at != available:
+        raise FileFormatError(f"{available - at} bytes after the last tensor")
+    return spans
 
 
 def seal(header: bytes) -> bytes:
@@ -101,16 +185,7 @@ class Container:
     """A file that has passed its checks. Tensors are checked against their digest when they are first touched."""
 
     def __init__(self, data: bytes | memoryview) -> None:
-        view = memoryview(data)
-        if len(view) < 8:
-            raise FileFormatError("the file is shorter than 8 bytes")
-        length = int.from_bytes(view[:8], "little")
-        if length > min(MAX_HEADER, len(view) - 8):
-            raise FileFormatError(f"the header claims {length} bytes, the file has {len(view) - 8}")
-        raw = bytes(view[8 : 8 + length])
-        self._data = view[8 + length :]
-        header = loads(raw, "the header")
-        metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
+        raw, header, metadata, self._data = split(data)
         if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
             raise FileFormatError("the file has no metadata of Dala", hint="a file that export() wrote")
         version = metadata.get("dala.version")
@@ -122,40 +197,11 @@ class Container:
         self.program: str = metadata.get("dala.program", "")
         self.aliases = _strings(metadata.get("dala.aliases", "{}"), "dala.aliases")
         self._digests = _strings(metadata.get("dala.tensors", "{}"), "dala.tensors")
-        self._spans: dict[str, tuple[np.dtype[Any], tuple[int, ...], int, int]] = {}
+        self._spans = read_spans(header, len(self._data))
         self._seen: dict[str, np.ndarray[Any, Any]] = {}
-        self._read_spans(header)
-
-    def _read_spans(self, header: dict[str, Any]) -> None:
-        for name, row in header.items():
-            if not isinstance(row, dict) or set(row) != {"dtype", "shape", "data_offsets"}:
-                raise FileFormatError(f"tensor {clip(name)}: dtype, shape and data_offsets are needed")
-            dtype, shape, offsets = row["dtype"], row["shape"], row["data_offsets"]
-            if not isinstance(dtype, str) or dtype not in NUMPY:
-                raise FileFormatError(f"tensor {clip(name)}: unknown dtype {clip(dtype)}")
-            if not _whole(shape) or len(shape) > 32 or not _whole(offsets) or len(offsets) != 2:
-                raise FileFormatError(
-                    f"tensor {clip(name)}: shape {clip(shape)} or offsets {clip(offsets)} are no sizes"
-                )
-            size = np.dtype(NUMPY[dtype]).itemsize
-            for d in shape:
-                size *= d
-            begin, end = offsets
-            if begin > end or end > len(self._data) or end - begin != size:
-                raise FileFormatError(
-                    f"tensor {clip(name)}: {clip(size)} bytes are needed, the file gives [{begin}, {end}) "
-                    f"of {len(self._data)}"
-                )
-            if name not in self._digests:
-                raise FileFormatError(f"tensor {clip(name)} has no digest")
-            self._spans[name] = (np.dtype(NUMPY[dtype]), tuple(shape), begin, end)
-        at = 0
-        for name, (_, _, begin, end) in sorted(self._spans.items(), key=lambda item: item[1][2:]):
-            if begin != at:
-                raise FileFormatError(f"tensor {clip(name)}: bytes [{begin}, {end}) leave a gap or overlap at {at}")
-            at = end
-        if at != len(self._data):
-            raise FileFormatError(f"{len(self._data) - at} bytes after the last tensor")
+        unsealed = sorted(set(self._spans) - set(self._digests))
+        if unsealed:
+            raise FileFormatError(f"tensor {clip(unsealed[0])} has no digest")
         if set(self._digests) != set(self._spans):
             raise FileFormatError("dala.tensors names tensors that the file lacks")
         for name, target in self.aliases.items():

@@ -70,8 +70,7 @@ class Model(LayerGraph):
         self.optimizer = optimizers.get(optimizer)
         self._compiled = (loss, metrics)
         self._scores = None
-        if self._trainer is not None:
-            self._trainer.slots = None
+        self._trainer = None
         if self._connected:
             self._score()
 

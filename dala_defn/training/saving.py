@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as read_tensors
-from safetensors.numpy import save as write_tensors
 
 from dala_defn import dtypes, trees
 from dala_defn import functions as F
@@ -17,7 +14,7 @@ from dala_defn.artifacts import dims_of, write_file, write_program
 from dala_defn.defn import Defn, TensorSpec, spec
 from dala_defn.errors import ArgumentError, FileFormatError, ShapeError
 from dala_defn.export import read_file
-from dala_defn.ir import Type
+from dala_defn.ir import Type, container
 from dala_defn.ir.program import STATE, Arg, Entry, Program, Result
 from dala_defn.layers.base import Variable
 from dala_defn.training.step import Layout, Scores, evaluate_step, predict_step, specs_of, train_step
@@ -27,17 +24,16 @@ SEED = "seed"
 
 def save_weights(layout: Layout, path: str | os.PathLike[str]) -> None:
     """Writes the variables; shared ones once."""
-    held = {name: np.ascontiguousarray(v.value.numpy()) for name, v in layout.variables().items()}
-    write_file(path, write_tensors(held, metadata={"format": "dala-weights-1"}))
+    held = {name: v.value.numpy() for name, v in layout.variables().items()}
+    write_file(path, container.write_plain(held, {"format": "dala-weights-1"}))
 
 
 def load_weights(layout: Layout, path: str | os.PathLike[str]) -> None:
     """Reads the variables, all or none."""
-    data = bytes(read_file(path))
     try:
-        found = read_tensors(data)
-    except (SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise FileFormatError(f"{os.fspath(path)} is no valid safetensors file: {error}") from None
+        found = container.read_plain(read_file(path))
+    except FileFormatError as error:
+        raise FileFormatError(f"{os.fspath(path)}: {error.reason}") from None
     own = layout.variables()
     missing, extra = sorted(set(own) - set(found)), sorted(set(found) - set(own))
     if missing or extra:
@@ -58,7 +54,8 @@ def export(model: Any, trainer: Any, path: str | os.PathLike[str], batch: str, s
     held = layout.variables()
     xs = [_named(s.spec, batch) for s in model.inputs]
     names = [f"{STATE}{n}" for n in sorted(held)]
-    inputs = list(zip(model.input_names, ["arg"] * len(xs), strict=True))
+    plain = len(xs) == 1 and not model.inputs[0].name
+    inputs = [(n, "arg") for n in (["x"] if plain else model.input_names)]
     entries = [_entry("predict", predict_step(layout), ([specs_of(held), xs],), [*_roles(names), *inputs], ())]
     tensors: dict[str, Variable] = dict(held)
     seed: dict[str, np.ndarray[Any, Any]] = {}

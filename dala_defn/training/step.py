@@ -43,7 +43,8 @@ class Layout:
                     primary = first.setdefault(id(v), name)
                     self._rows.append(((*path, *inner), primary, is_state))
                     if primary == name:
-                        group = self.state if is_state else self.trainable if trainable else self.frozen
+                        learns = trainable and v.type.dtype.is_float
+                        group = self.state if is_state else self.trainable if learns else self.frozen
                         group[name] = v
                     else:
                         self.aliases[name] = primary
