@@ -165,12 +165,13 @@ impl<const N: usize> Run<'_, N> {
         while done < range.end {
             let n = (nest.dims[inner] - at[inner]).min(range.end - done);
             let mut ptrs = [std::ptr::null(); N];
-            for k in 0..N {
+            for (k, ptr) in ptrs.iter_mut().enumerate() {
                 let offset: isize = (0..nest.rank)
                     .map(|axis| at[axis] as isize * nest.strides[k][axis])
                     .sum();
+                let offset = offset * self.itemsizes[k] as isize;
                 // SAFETY: `at` is within the shape, so the offset is within the operand.
-                ptrs[k] = unsafe { self.args[k].ptr.offset(offset * self.itemsizes[k] as isize) };
+                *ptr = unsafe { self.args[k].ptr.offset(offset) };
             }
             // SAFETY: `n` elements remain in this row of every operand and in the range of the output.
             unsafe { self.span(n, ptrs, strides, done) };
@@ -341,11 +342,7 @@ unsafe fn each1<A: Copy, R: Copy, F: Fn(A) -> R + Copy>(
 /// # Safety
 /// As for [`each1`].
 #[inline(always)]
-unsafe fn each1_here<A: Copy, R: Copy, F: Fn(A) -> A + Copy>(
-    n: usize,
-    args: [*const u8; 1],
-    out: *mut u8,
-) {
+unsafe fn each1_here<A: Copy, F: Fn(A) -> A + Copy>(n: usize, args: [*const u8; 1], out: *mut u8) {
     if std::ptr::eq(args[0], out) {
         let (f, a) = (stateless::<F>(), out.cast::<A>());
         for i in 0..n {
@@ -377,7 +374,7 @@ unsafe fn each2<A: Copy, R: Copy, F: Fn(A, A) -> R + Copy>(
 /// # Safety
 /// As for [`each2`].
 #[inline(always)]
-unsafe fn each2_here<A: Copy, R: Copy, F: Fn(A, A) -> A + Copy>(
+unsafe fn each2_here<A: Copy, F: Fn(A, A) -> A + Copy>(
     n: usize,
     args: [*const u8; 2],
     out: *mut u8,
@@ -502,57 +499,47 @@ pub fn calls2<A: Copy, R: Copy, F: Fn(A, A) -> R + Copy>(_f: F) -> Row<2> {
 }
 
 macro_rules! row_kernels {
-    ($(#[$doc:meta])* $pick:ident, $n:literal, $each:ident, $slow:ident, ($($A:ty),+), $R:ty) => {
+    ($(#[$doc:meta])* $pick:ident, $n:literal, $each:ident, $slow:ident, [$($G:ident),+], ($($A:ty),+) -> $R:ty) => {
         $(#[$doc])*
-        pub fn $pick<A: Copy, R: Copy, F: Fn($($A),+) -> $R + Copy>(_f: F) -> Row<$n> {
+        pub fn $pick<$($G: Copy,)+ F: Fn($($A),+) -> $R + Copy>(_f: F) -> Row<$n> {
             /// # Safety
             /// As for [`Row`], on a processor with AVX2.
             #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-            unsafe fn fast<A: Copy, R: Copy, F: Fn($($A),+) -> $R + Copy>(
+            unsafe fn fast<$($G: Copy,)+ F: Fn($($A),+) -> $R + Copy>(
                 n: usize,
                 args: [*const u8; $n],
                 out: *mut u8,
             ) {
                 // SAFETY: passed on to the caller.
-                unsafe { $each::<A, R, F>(n, args, out) }
+                unsafe { $each::<$($G,)+ F>(n, args, out) }
             }
             #[cfg(target_arch = "x86_64")]
             if !std::is_x86_feature_detected!("avx2") {
                 return $slow::<A, $R, F>;
             }
-            fast::<A, R, F>
+            fast::<$($G,)+ F>
         }
     };
 }
 
 row_kernels! {
     /// A kernel from one dtype to another; `f` must not capture.
-    turn1, 1, each1, slow1, (A), R
+    turn1, 1, each1, slow1, [A, R], (A) -> R
 }
 
 row_kernels! {
     /// A kernel whose result may be written over its operand; `f` must not capture.
-    row1_of, 1, each1_here, slow1, (A), A
+    row1, 1, each1_here, slow1, [A], (A) -> A
 }
 
 row_kernels! {
     /// As [`turn1`], with two operands.
-    turn2, 2, each2, slow2, (A, A), R
+    turn2, 2, each2, slow2, [A, R], (A, A) -> R
 }
 
 row_kernels! {
-    /// As [`row1_of`], with two operands.
-    row2_of, 2, each2_here, slow2, (A, A), A
-}
-
-/// A kernel whose result may be written over its operand; `f` must not capture.
-pub fn row1<A: Copy, F: Fn(A) -> A + Copy>(f: F) -> Row<1> {
-    row1_of::<A, A, F>(f)
-}
-
-/// As [`row1`], with two operands.
-pub fn row2<A: Copy, F: Fn(A, A) -> A + Copy>(f: F) -> Row<2> {
-    row2_of::<A, A, F>(f)
+    /// As [`row1`], with two operands.
+    row2, 2, each2_here, slow2, [A], (A, A) -> A
 }
 
 /// The kernel of `select`.

@@ -212,9 +212,8 @@ pub fn read(val: &Val<Flex>, ty: &Ty) -> Array {
 }
 
 fn once(op: &Op<usize>, args: Vec<Val<Flex>>, types: &[Ty], out: &Ty) -> Result<Array> {
-    let outs = execute::<Flex>(&FlexDevice, op, args, types, std::slice::from_ref(out))?;
-    assert_eq!(outs.len(), 1);
-    Ok(read(&outs[0], out))
+    let val = execute::<Flex>(&FlexDevice, op, args, types, out)?;
+    Ok(read(&val, out))
 }
 
 /// Runs `op` on operands that are free, shared, and strided.

@@ -64,8 +64,7 @@ fn borrowed_memory_is_not_copied_and_never_written() {
                 (vec![val, i.upload(), other], types)
             }
         };
-        let out =
-            execute::<Flex>(&FlexDevice, &op, args, &types, std::slice::from_ref(&t)).unwrap();
+        let out = execute::<Flex>(&FlexDevice, &op, args, &types, &t).unwrap();
         assert_eq!(data, before, "{op:?} wrote to borrowed memory");
         drop(out);
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
@@ -85,15 +84,8 @@ fn borrowed_memory_goes_through_burn_unharmed() {
         batch_y: vec![],
     };
     let t = ty(DType::F32, &[64, 64]);
-    let got = execute::<Flex>(
-        &FlexDevice,
-        &op,
-        vec![x, y],
-        &[t.clone(), t.clone()],
-        std::slice::from_ref(&t),
-    )
-    .unwrap();
-    let got = read(&got[0], &t).to::<f32>();
+    let got = execute::<Flex>(&FlexDevice, &op, vec![x, y], &[t.clone(), t.clone()], &t).unwrap();
+    let got = read(&got, &t).to::<f32>();
     let want: f64 = (0..64).map(|k| (data[64 + k] as f64).powi(2)).sum();
     assert!((got[65] as f64 - want).abs() < 1e-5);
     assert_eq!(data, before);
