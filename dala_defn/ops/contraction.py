@@ -69,11 +69,16 @@ def _dot_side(
     nb = len(b_mine)
     start = nb + len(free_mine) if first else nb
     along = tuple(range(start, start + len(free_other)))
-    out = dot_general(ct, other, contract_x=along, contract_y=free_other, batch_x=tuple(range(nb)), batch_y=b_other)
-    # The axes of `out` are: batch, my free axes, the other's contracted axes in their order; put them where mine are.
     order = sorted(range(len(c_other)), key=lambda i: c_other[i])
-    places = (*b_mine, *free_mine, *(c_mine[i] for i in order))
-    return transpose(out, axes=inverse(places))
+    mine_contracted = tuple(c_mine[i] for i in order)
+    lead = tuple(range(nb))
+    # The axes of the product are the batch, then the first operand's, then the second's. Of the two ways round one
+    # often gives them where mine are: a weight's gradient needs no transposition then.
+    swapped = (*b_mine, *mine_contracted, *free_mine)
+    if swapped == tuple(range(len(swapped))):
+        return dot_general(other, ct, contract_x=free_other, contract_y=along, batch_x=b_other, batch_y=lead)
+    out = dot_general(ct, other, contract_x=along, contract_y=free_other, batch_x=lead, batch_y=b_other)
+    return transpose(out, axes=inverse((*b_mine, *free_mine, *mine_contracted)))
 
 
 def _dot_vjp(
