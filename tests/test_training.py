@@ -506,3 +506,8 @@ def test_fit_writes_to_standard_error_only_when_asked(capsys: pytest.CaptureFixt
     model.fit(x, y)
     out, err = capsys.readouterr()
     assert out == "" and "epoch 1/1" in err
+
+
+def test_a_weights_gradient_is_made_where_it_lies() -> None:
+    graph = dd.defn(dd.grad(lambda w, x: dd.sum(dd.square(x @ w)))).lower(dd.spec((3, 2)), dd.spec(("b", 3)))
+    assert not [n for n in graph.nodes if n.op == "transpose" and n.inputs[0].type.shape == (2, 3)]
