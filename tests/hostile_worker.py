@@ -123,7 +123,7 @@ def outcome(go, path, data):
             if clear
             else ("broken", f"unclear: {len(text)} {text[:90]!r}")
         )
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         return "broken", f"{type(error).__name__}: {str(error)[:300]}"
 
 

@@ -307,7 +307,7 @@ def run_threads(jobs, wrong):
     def guarded(job):
         try:
             job()
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             wrong.append(error)
 
     threads = [threading.Thread(target=guarded, args=(job,)) for job in jobs]
@@ -387,6 +387,7 @@ def test_the_end_of_the_process_does_not_wait_for_a_thread():
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=20
+    for use in uses:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
 
