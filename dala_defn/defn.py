@@ -6,20 +6,25 @@ import functools
 import inspect
 import os
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MethodType
 from typing import Any, Protocol
 
 import numpy as np
 
 from dala_defn import composites, dtypes, ops, trees
 from dala_defn.array import Array, host_array
+<<<<<<< HEAD
 from dala_defn.artifacts import dims_of, write_program
 from dala_defn.captures import Captured
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError, ShapeError
+=======
+from dala_defn.captures import ByInstance, Captured, exact, weak
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, ShapeError
+>>>>>>> wrb
 from dala_defn.ir import Graph, Type
 from dala_defn.ir.codec import relative_file
 from dala_defn.ir.program import Arg, Entry, Program, Result
@@ -166,6 +171,8 @@ def type_of(x: Any, path: str) -> tuple[Type, str | None]:
     Raises:
         ArgumentTypeError: when it is no array.
     """
+    if isinstance(x, Tracer) and ops.current_trace() is None:
+        raise explain(_escaped(x), (x,))
     if isinstance(x, (Array, Tracer)):
         return Type(x.dtype, tuple(x.shape)), x.weak if isinstance(x, Tracer) else None
     if isinstance(x, (np.ndarray, np.generic)):
@@ -282,7 +289,12 @@ class Compiled:
         for graph in [self.graph, *self.graph.functions()]:
             for node in graph.nodes:
                 at = None if node.loc is None else node.loc.resolve()
-                if at is not None and told == replace(at, file=told.file) and relative_file(at.file) == told.file:
+                if (
+                    at is not None
+                    and told is not None
+                    and told == replace(at, file=told.file)
+                    and relative_file(at.file) == told.file
+                ):
                     return at
         return told
 
@@ -336,24 +348,16 @@ class _Bound:
         self.names = [trees.show_path(path) for path in paths]
         self.leaves, self.tree = trees.flatten(values)
         self.donate = [path[0] in defn.donate for path in paths]
-        try:
-            hash(tuple(self.statics.values()))
-        except TypeError:
-            bad = next(k for k, v in self.statics.items() if not _hashable(v))
-            raise ArgumentTypeError(
-                f"static argument {bad} is not hashable: {type(self.statics[bad]).__name__}", hint="a tuple for a list"
-            ) from None
+        for name, x in self.statics.items():
+            try:
+                hash(x)
+            except TypeError:
+                raise ArgumentTypeError(
+                    f"static argument {name} is not hashable: {type(x).__name__}", hint="a tuple for a list"
+                ) from None
         types = tuple([type_of(x, n) for x, n in zip(self.leaves, self.names, strict=True)])
-        statics = tuple((k, type(v), v) for k, v in self.statics.items())
+        statics = tuple((k, exact(v)) for k, v in self.statics.items())
         self.key = (self.dynamic, self.tree, types, statics)
-
-
-def _hashable(x: Any) -> bool:
-    try:
-        hash(x)
-    except TypeError:
-        return False
-    return True
 
 
 class Defn:
@@ -371,9 +375,11 @@ class Defn:
         donate_argnames: str | Sequence[str] = (),
         executor: str | None = None,
     ) -> None:
-        functools.update_wrapper(self, f)
+        # Without the function's __dict__, which for a wrapper of ours would be all that it knows.
+        functools.update_wrapper(self, f, updated=())
         self.__name__: str = getattr(f, "__name__", type(f).__name__).replace("<lambda>", "lambda")
-        self.f = f
+        self._f = f
+        self._owner: Callable[[], Any] | None = None
         self.signature = inspect.signature(f)
         self.static = frozenset([static_argnames] if isinstance(static_argnames, str) else static_argnames)
         if isinstance(f, composites.Composite):
@@ -387,25 +393,28 @@ class Defn:
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
         self._fast: dict[Any, Callable[[tuple[Any, ...]], tuple[Any] | None]] = {}
         self._lock = threading.RLock()
-        self._methods: weakref.WeakKeyDictionary[Any, Defn] = weakref.WeakKeyDictionary()
+        self._methods: ByInstance[Defn] = ByInstance()
         parameters = self.signature.parameters.values()
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         plain = all(p.kind in kinds for p in parameters)
         self._arity = len(self.signature.parameters) if plain and not self.static else -1
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Defn:
-        if instance is None:
+    @property
+    def f(self) -> Callable[..., Any]:
+        """The function itself; for a method, bound to its object."""
+        return self._f if self._owner is None else MethodType(self._f, self._owner())
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None or not hasattr(self._f, "__get__"):
             return self
-        found = self._methods.get(instance)
-        if found is None:
-            method = self.f.__get__(instance, owner)
-            found = Defn(
-                method,
-                static_argnames=tuple(self.static),
-                donate_argnames=tuple(self.donate),
-                executor=self.executor,
-            )
-            self._methods[instance] = found
+        return Method(self._methods.get(instance, self._bound), instance)
+
+    def _bound(self, instance: Any) -> Defn:
+        """The function as a method of one object, which it does not keep alive."""
+        options = {"static_argnames": tuple(self.static), "donate_argnames": tuple(self.donate)}
+        found = Defn(self._f.__get__(instance), executor=self.executor, **options)
+        found._f = found.__wrapped__ = self._f  # type: ignore[attr-defined]
+        found._owner = weak(instance)
         return found
 
     def __repr__(self) -> str:
@@ -509,6 +518,26 @@ class Defn:
             args[at] = Arg(args[at].name, f"state:{name}")
         entry = Entry("main", entry.graph, tuple(args), entry.results)
         write_program(path, Program((entry,), dims_of([entry]), tensors))
+
+
+class Method:
+    """A ``Defn`` together with the object that it is a method of."""
+
+    __slots__ = ("_defn", "_instance")
+
+    def __init__(self, defn: Defn, instance: Any) -> None:
+        self._defn = defn
+        self._instance = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the method."""
+        return self._defn(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._defn, name)
+
+    def __repr__(self) -> str:
+        return repr(self._defn)
 
 
 def defn(

@@ -61,7 +61,7 @@ class Transformed:
     """A transformed function. Outside traces it is compiled like a ``@defn``; inside one it becomes part of it."""
 
     def __init__(self, f: Callable[..., Any], name: str, apply: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, f)
+        functools.update_wrapper(self, f, updated=())
         self.__name__ = f"{name}({getattr(f, '__name__', 'function')})"
         self._apply = apply
         self._defn = Defn(self._run)
