@@ -14,13 +14,8 @@ import struct
 import sys
 import types
 import weakref
-<<<<<<< HEAD
-from collections.abc import Callable, Sequence
-from typing import Any
-=======
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
->>>>>>> wrb
 
 from dala_defn.array import Array
 from dala_defn.sources import PACKAGE
@@ -100,7 +95,6 @@ class Place:
             return _MISSING
 
 
-<<<<<<< HEAD
 _watched: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
@@ -109,22 +103,12 @@ def watch(x: Array, holder: Any) -> None:
     _watched[id(x)] = holder
 
 
-def origins(f: Callable[..., Any]) -> list[Origin]:
-    """The places that a function's own code can read: closure cells, globals that it names, attributes of ``self``."""
-    found: list[Origin] = []
-    if isinstance(f, types.MethodType):
-        owner = f.__self__
-        named = set(f.__func__.__code__.co_names)
-        found += [Origin("attribute", owner, k) for k in getattr(owner, "__dict__", {}) if k in named]
-        f = f.__func__
-    if not isinstance(f, types.FunctionType):
-        return found
-    found += [Origin("cell", cell, None) for cell in f.__closure__ or ()]
-    seen: set[str] = set()
-=======
+def _held(holder: Callable[[], Any]) -> Any:
+    return getattr(holder(), "value", _MISSING)
+
+
 class _Walk:
     """All places that a function can reach, each parent before its children."""
->>>>>>> wrb
 
     def __init__(self, f: Callable[..., Any]) -> None:
         self.places: list[Place] = []
@@ -195,7 +179,7 @@ class _Walk:
         for i, x in enumerate(f.__defaults__ or ()):
             if isinstance(x, types.FunctionType):
                 self.child("item", self.add("attribute", index, "__defaults__", f.__defaults__), i, x, depth)
-        if f.__code__.co_filename.startswith(PACKAGE) or f.__module__.partition(".")[0] in _FOREIGN:
+        if f.__code__.co_filename.startswith(PACKAGE) or (f.__module__ or "").partition(".")[0] in _FOREIGN:
             return
         named = set(_names(f.__code__))
         self.names |= named
@@ -261,28 +245,6 @@ class Captured:
     """The hidden inputs of a trace and the plain values that it relied on."""
 
     def __init__(self, f: Callable[..., Any], arrays: Sequence[Any]) -> None:
-<<<<<<< HEAD
-        places = origins(f)
-        self.arrays: list[tuple[Any, Origin | None]] = []
-        by_id = {id(o.read()): o for o in places}
-        for x in arrays:
-            holder = _watched.get(id(x))
-            held = holder is not None and holder.value is x
-            origin = Origin("attribute", holder, "value") if held else by_id.get(id(x))
-            self.arrays.append((x, origin))
-        self.plain = [(o, v) for o in places if isinstance(v := o.read(), _PLAIN)]
-        self.simple = not self.plain and not self.arrays
-
-    def current(self) -> list[Any] | None:
-        """The hidden inputs as they are now, or ``None`` when the trace no longer holds."""
-        for watched, was in self.plain:
-            now = watched.read()
-            if now is not was and (type(now) is not type(was) or now != was):
-                return None
-        out = []
-        for x, place in self.arrays:
-            now = x if place is None else place.read()
-=======
         walk = _Walk(f)
         by_id: dict[int, list[int]] = {}
         for i, x in enumerate(walk.values):
@@ -299,7 +261,14 @@ class Captured:
         at = {old: new for new, old in enumerate(order)}
         self._places = [dataclasses.replace(p, parent=at.get(p.parent, -1)) for p in (walk.places[i] for i in order)]
         self._plain = [(at[i], walk.values[i], exact(walk.values[i])) for i in plain]
-        self._arrays = [(x, [at[i] for i in found]) for x, found in zip(arrays, sources, strict=True)]
+        self._arrays = []
+        for x, found in zip(arrays, sources, strict=True):
+            indices = [at[i] for i in found]
+            holder = _watched.get(id(x))
+            if holder is not None and holder.value is x:
+                indices = [len(self._places)]
+                self._places.append(Place("root", -1, functools.partial(_held, weakref.ref(holder))))
+            self._arrays.append((x, indices))
         self.simple = not self._plain and not self._arrays
 
     def current(self) -> list[Any] | None:
@@ -316,7 +285,6 @@ class Captured:
             now = held[places[0]] if places else x
             if any(held[i] is not now for i in places):
                 return None  # two names of one array have become two arrays
->>>>>>> wrb
             if now is not x and (
                 not hasattr(now, "dtype")
                 or isinstance(now, Tracer)

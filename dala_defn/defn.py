@@ -17,14 +17,9 @@ import numpy as np
 
 from dala_defn import composites, dtypes, ops, trees
 from dala_defn.array import Array, host_array
-<<<<<<< HEAD
 from dala_defn.artifacts import dims_of, write_program
-from dala_defn.captures import Captured
-from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError, ShapeError
-=======
 from dala_defn.captures import ByInstance, Captured, exact, weak
-from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, ShapeError
->>>>>>> wrb
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError, ShapeError
 from dala_defn.ir import Graph, Type
 from dala_defn.ir.codec import relative_file
 from dala_defn.ir.program import Arg, Entry, Program, Result
@@ -259,7 +254,7 @@ class Compiled:
         make = getattr(self.executable, "caller", None)
         if make is None or self.donate is not None or len(self.traced.types) != len(args):
             return None
-        host = [isinstance(x, np.ndarray) for x in (*args, *self.traced.captures)]
+        host = [not isinstance(x, Array) for x in (*args, *self.traced.captures)]
         caller = make(self.index, [v.type for v in self.graph.inputs], host, self.results)
         if caller is None:
             return None

@@ -386,18 +386,12 @@ def test_the_end_of_the_process_does_not_wait_for_a_thread():
         "time.sleep(0.2)\n"
     )
     done = subprocess.run(
-<<<<<<< HEAD
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=20,
     )
-=======
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=20, check=False,
-    )  # fmt: skip
->>>>>>> wrb
     assert (done.returncode, done.stderr) == (0, "")
 
 
