@@ -16,7 +16,7 @@ from dala_defn.ir.container import Container, clip, dumps, loads, write
 from dala_defn.ir.graph import Graph, Node, Value
 from dala_defn.ir.program import Arg, Bounds, Entry, Program, Result, state_path
 from dala_defn.ir.types import Literal, Type
-from dala_defn.shapes import Dim, parse_dim
+from dala_defn.shapes import Dim, names_of, parse_dim
 from dala_defn.sources import Location
 
 INLINE_BYTES = 64
@@ -83,6 +83,12 @@ class _Encoder:
 
     def function(self, g: Graph) -> dict[str, Any]:
         number = g.numbering()
+        unbound = names_of(d for v in number for d in v.type.shape) - set(self.program.dims)
+        if unbound:
+            raise ShapeError(
+                f"the size {min(unbound)} in {g.name} is not one of the program's",
+                rule=f"sizes are those of the arguments: {sorted(self.program.dims)}",
+            )
         nodes = []
         for n in g.nodes:
             row: dict[str, Any] = {
