@@ -9,6 +9,7 @@ array([2., 4.], dtype=float32)
 """
 
 from math import e, inf, nan, pi
+from types import FunctionType as _FunctionType
 
 from dala_defn import (
     callbacks,
@@ -25,7 +26,10 @@ from dala_defn import (
     trees,
 )
 from dala_defn.array import Array
+from dala_defn.composites import Composite as _Composite
 from dala_defn.composites import composite
+from dala_defn.defn import Compiled as _Compiled
+from dala_defn.defn import Defn as _Defn
 from dala_defn.defn import defn, executor, spec, using
 from dala_defn.dtypes import (
     bfloat16,
@@ -65,13 +69,18 @@ from dala_defn.errors import (
     TraceError,
     VerifyError,
 )
+from dala_defn.export import Artifact as _Artifact
+from dala_defn.export import EntryPoint as _EntryPoint
 from dala_defn.export import load
 from dala_defn.functions import *  # noqa: F403
 from dala_defn.functions import __all__ as _functions
+from dala_defn.functions.indexing import At as _At
 from dala_defn.layers import Input
+from dala_defn.operators import Operators as _Operators
 from dala_defn.shapes import DimExpr
 from dala_defn.trace import Tracer, name_scope
 from dala_defn.training import Model, Sequential
+from dala_defn.transforms import Transformed as _Transformed
 from dala_defn.transforms import grad, jvp, value_and_grad, vmap
 
 __version__ = "0.1.0"
@@ -150,4 +159,24 @@ __all__ = [
     "vmap",
 ]
 
+for _name in __all__:
+    if isinstance(globals()[_name], _FunctionType):
+        globals()[_name] = errors.boundary(globals()[_name])
+for _holder in (
+    Array,
+    Tracer,
+    _Operators,
+    _At,
+    _Composite,
+    _Compiled,
+    _EntryPoint,
+    _Artifact,
+    _Transformed,
+    Model,
+    Sequential,
+    nn,
+    random,
+):
+    errors.boundaries(_holder)
+errors.boundaries(_Defn, ["lower", "compile", "export"])
 errors.install_excepthook()

@@ -19,7 +19,7 @@ from dala_defn import composites, dtypes, ops, trees
 from dala_defn.array import Array, host_array
 from dala_defn.artifacts import dims_of, write_program
 from dala_defn.captures import ByInstance, Captured, exact, weak
-from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError, ShapeError
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError, ShapeError, leave
 from dala_defn.ir import Graph, Type
 from dala_defn.ir.codec import relative_file
 from dala_defn.ir.program import Arg, Entry, Program, Result
@@ -417,6 +417,13 @@ class Defn:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the function; the first call with a new signature traces and compiles it."""
+        try:
+            return self._call(args, kwargs)
+        except DalaError as error:
+            leave(error)
+            raise
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if ops.current_trace() is not None:
             return self._in_trace(args, kwargs)
         if not kwargs and len(args) == self._arity:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+from types import FrameType, FunctionType, TracebackType
+from typing import Any, TypeVar, cast
 
-from dala_defn.sources import PACKAGE, Location, user_location
+from dala_defn.sources import PACKAGE, Location, entry_frame, user_location
 
+# As the interpreter has it: errors of ours have a property of this name in front of it.
 _TRACEBACK: Any = vars(BaseException)["__traceback__"]
 
 
@@ -22,6 +25,35 @@ class Operand:
     name: str
     type: str
     origin: str = ""
+
+
+_describer: list[Callable[[FrameType], tuple[Operand, ...]]] = []
+
+
+def install_describer(describer: Callable[[FrameType], tuple[Operand, ...]]) -> None:
+    """Hands in what reads operands from the frame of a public function: it knows arrays, which this module does not."""
+    _describer[:] = [describer]
+
+
+class _Describing(threading.local):
+    now = False
+
+
+_describing = _Describing()
+
+
+def _found_operands() -> tuple[Operand, ...]:
+    """What the user gave to the function of ours that is running."""
+    frame = None if _describing.now or not _describer else entry_frame()
+    if frame is None:
+        return ()
+    _describing.now = True  # describing may itself fail, with an error that would be described
+    try:
+        return _describer[0](frame)
+    except DalaError:
+        return ()
+    finally:
+        _describing.now = False
 
 
 class DalaError(Exception):
@@ -55,7 +87,7 @@ class DalaError(Exception):
         self.reason = reason
         self.code = code or self.default_code
         self.op = op
-        self.operands = tuple(operands)
+        self.operands = tuple(operands) or _found_operands()
         self.rule = rule
         self.hint = hint
         self.location = user_location() if location is None else location
@@ -214,20 +246,59 @@ def full_tracebacks() -> bool:
 
 def user_frames(tb: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of this package (all of it when nothing else is in it)."""
-    if full_tracebacks():
-        return tb
+    return tb if full_tracebacks() else _without_ours(tb) or tb
+
+
+def _without_ours(tb: TracebackType | None) -> TracebackType | None:
     kept = []
     at = tb
     while at is not None:
         if not at.tb_frame.f_code.co_filename.startswith(PACKAGE):
             kept.append(at)
         at = at.tb_next
-    if not kept:
-        return tb
     chain = None
     for entry in reversed(kept):
         chain = TracebackType(chain, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return chain
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def leave(error: DalaError) -> None:
+    """Takes our frames out of an error that is about to leave for the user's code, by a bare ``raise``.
+
+    ``sys.exc_info()``, which logging and ``traceback.format_exc()`` ask, does not ask ``error.__traceback__``; and a
+    bare ``raise`` does not enter its own frame again.
+    """
+    if not full_tracebacks():
+        error.__traceback__ = _without_ours(_TRACEBACK.__get__(error))
+
+
+def boundary(f: F) -> F:
+    """``f`` as users call it: errors of ours leave it without our frames."""
+
+    @functools.wraps(f)
+    def call_from_user(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except DalaError as error:
+            leave(error)
+            raise
+
+    return cast(F, call_from_user)
+
+
+def boundaries(holder: Any, names: Iterable[str] | None = None) -> None:
+    """Makes the functions of a module, or the methods of a class, boundaries: the public ones and operators."""
+    for name in list(vars(holder)) if names is None else names:
+        f = vars(holder)[name]
+        operator = name.startswith("__") and name not in _QUIET
+        if isinstance(f, FunctionType) and (operator or not name.startswith("_")):
+            setattr(holder, name, boundary(f))
+
+
+_QUIET = {"__init__", "__new__", "__repr__", "__str__", "__hash__", "__del__", "__getattr__", "__get__", "__reduce__"}
 
 
 def install_excepthook() -> None:

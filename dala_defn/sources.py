@@ -98,6 +98,17 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return None
 
 
+def entry_frame() -> FrameType | None:
+    """The outermost frame of this package below the user's innermost: the function of ours that the user called."""
+    found, frame = None, sys._getframe(1)
+    end = user_frame(2)
+    while frame is not None and frame is not end:
+        if frame.f_code.co_name != "call_from_user":  # of errors.boundary, which only passes on
+            found = frame
+        frame = frame.f_back  # type: ignore[assignment]
+    return found if end is not None else None
+
+
 def here(path: str = "") -> Mark | None:
     """A mark of the user's line that is being executed."""
     frame = user_frame(2)

@@ -6,9 +6,13 @@ become inputs of the graph, kept in ``captures``; nothing from outside is baked 
 
 from __future__ import annotations
 
+import inspect
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -16,12 +20,12 @@ import numpy as np
 from dala_defn import dtypes, ops
 from dala_defn.array import Array
 from dala_defn.dtypes import DType
-from dala_defn.errors import DalaError, EscapedTracerError, Operand, TraceError
+from dala_defn.errors import DalaError, EscapedTracerError, Operand, TraceError, install_describer
 from dala_defn.ir import Graph, Literal, Node, Type, Value
 from dala_defn.operators import Operators
 from dala_defn.ops.spec import OPS, OpSpec
 from dala_defn.shapes import Shape
-from dala_defn.sources import Mark, Place, here
+from dala_defn.sources import PACKAGE, Mark, Place, here
 
 
 class Tracer(Operators):
@@ -252,6 +256,43 @@ def describe(x: Any, position: int, of: int = 1) -> Operand:
         return Operand(name, type(x).__name__)
     dtype = dtypes.as_dtype(x.dtype)
     return Operand(name, str(Type(dtype, tuple(shape))), "a concrete array")
+
+
+_PUBLIC = tuple(PACKAGE + name for name in ("functions" + os.sep, "operators.py", "nn.py", "random.py"))
+_MOST_OPERANDS = 5
+
+
+def given_operands(frame: FrameType) -> tuple[Operand, ...]:
+    """The arrays that the user gave to a public function, by its frame."""
+    code = frame.f_code
+    if not code.co_filename.startswith(_PUBLIC):
+        return ()
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+    given = [(n, frame.f_locals[n]) for n in code.co_varnames[:count] if n in frame.f_locals]
+    if code.co_name.startswith("__"):
+        sides = {"other": "left" if code.co_name.startswith("__r") and code.co_name != "__rshift__" else "right"}
+        pair = any(n == "other" for n, _ in given)
+        sides["self"] = ("right" if sides["other"] == "left" else "left") if pair else "value"
+        given = sorted([(sides[n], x) for n, x in given if n in sides])
+        return tuple([_named(describe(x, 0), n) for n, x in given])
+    found: list[tuple[str, Any]] = []
+    for name, x in given:
+        if isinstance(x, (list, tuple)):
+            found += [(f"{name}[{i}]", item) for i, item in enumerate(x[:_MOST_OPERANDS]) if _is_array(item)]
+        elif _is_array(x):
+            found.append(("value" if name == "self" else name, x))
+    return tuple([_named(describe(x, 0), n) for n, x in found[:_MOST_OPERANDS]])
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, (Tracer, Array, np.ndarray, np.generic))
+
+
+def _named(operand: Operand, name: str) -> Operand:
+    return replace(operand, name=name)
+
+
+install_describer(given_operands)
 
 
 def explain(error: DalaError, args: Sequence[Any]) -> DalaError:
