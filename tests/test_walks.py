@@ -181,8 +181,9 @@ OP_EDITS: Mapping[str, Edit] = {
     "runtime/src/exec/mod.rs": before("        Op::StopGradient =>", "        Op::Cube => c.unary(Un::Cube, None),\n"),
     "runtime/src/host/unary.rs": lambda text: before(
         "        U::Isfinite =>",
-        "        U::Cube => Kernel::cheap(row1(|x: T| {\n            let c = x.calc();\n"
-        "            T::from_calc(c.mul(c).mul(c))\n        })),\n",
+        "        U::Cube => {\n"
+        "            through(with_real!(name, here, T => Kernel::cheap(row1(|x: T| x.mul(x).mul(x)))))\n"
+        "        }\n",
     )(before("    BitwiseNot,\n}", "    Cube,\n")(text)),
 }
 USE_CUBE = """
@@ -286,10 +287,11 @@ def test_the_op_compiles(tree: Tree, tmp_path: Path) -> None:
         pytest.skip("needs cargo")
     add_cube(tree)
 
+    command = (cargo, "check", "--release", "--locked", "-p", "dala-runtime")
+    target = os.environ.get("CARGO_TARGET_DIR", str(tmp_path / "target"))  # seconds where dependencies are checked
+
     def check(t: Tree) -> str | None:
-        done = t.run(
-            cargo, "check", "--release", "--locked", "-p", "dala-runtime", CARGO_TARGET_DIR=str(tmp_path / "target")
-        )
+        done = t.run(*command, CARGO_TARGET_DIR=target)
         return done.stderr if done.returncode else None
 
     assert (wrong := check(tree)) is None, wrong
@@ -451,8 +453,7 @@ def test_a_walk_can_fail(tree: Tree) -> None:
     ):
         finish(tree, "a layer", check)
     for file in ("dala_defn/layers/__init__.py", "tests/test_layers.py"):
-        tree.edit(file, lambda text: text or '"""Layers."""\n')
-        tree.edit(file, lambda text: text + "# end\n")
+        tree.edit(file, lambda text: "# start\n" + (text or '"""Layers."""\n'))
     with pytest.raises(AssertionError, match=r"nothing fails without the change in dala_defn/layers/__init__\.py"):
         finish(tree, "a layer", check)
     tree.edit("dala_defn/random.py", lambda text: "# start\n" + text)
