@@ -225,7 +225,7 @@ def _arg_infer(name: str) -> Any:
         check_dtype(name, x.dtype, ARRAYS)
         _check_axis(name, x, axis)
         shape = x.shape[:axis] + x.shape[axis + 1 :]
-        if x.shape[axis] == 0 and size(shape) != 0:
+        if x.shape[axis] == 0:
             raise ShapeError(f"{name} of an axis of size 0 is not defined", op=name, code="E104")
         return (Type(int32, shape),)
 

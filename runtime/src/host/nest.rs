@@ -154,12 +154,11 @@ impl<const N: usize> Run<'_, N> {
     /// As for [`run`], with `range` within the elements of the nest.
     unsafe fn rows(&self, nest: &Nest<N>, range: std::ops::Range<usize>) {
         let inner = nest.rank - 1;
-        let mut at = [0usize; MAX_RANK + 1];
-        let mut rest = range.start;
-        for axis in (0..nest.rank).rev() {
-            at[axis] = rest % nest.dims[axis];
-            rest /= nest.dims[axis];
+        if nest.dims[inner] < SHORT_ROW {
+            // SAFETY: passed on to the caller.
+            return unsafe { self.short_rows(nest, range) };
         }
+        let mut at = nest.position(range.start);
         let mut done = range.start;
         let strides: [isize; N] = std::array::from_fn(|k| nest.strides[k][inner]);
         while done < range.end {
@@ -183,6 +182,85 @@ impl<const N: usize> Run<'_, N> {
                 axis -= 1;
                 at[axis] += 1;
             }
+        }
+    }
+
+    /// The same where a call of the kernel for each row would cost more than the row: operands are written out first.
+    ///
+    /// # Safety
+    /// As for [`Run::rows`].
+    unsafe fn short_rows(&self, nest: &Nest<N>, range: std::ops::Range<usize>) {
+        let mut dense: [Buffer; N] = std::array::from_fn(|_| Buffer::new());
+        let straight: [bool; N] = std::array::from_fn(|k| nest.is_straight(k));
+        for first in range.clone().step_by(CHUNK) {
+            let n = CHUNK.min(range.end - first);
+            let at = nest.position(first);
+            let mut ptrs = [std::ptr::null(); N];
+            for k in 0..N {
+                let (from, item) = (self.args[k].ptr, self.itemsizes[k]);
+                ptrs[k] = if straight[k] {
+                    from.wrapping_add(first * item)
+                } else {
+                    let to = dense[k].ptr();
+                    let (dims, strides) = (&nest.dims[..nest.rank], &nest.strides[k]);
+                    // SAFETY: `n` elements remain, and a buffer has room for a chunk.
+                    with_bits!(item, T => unsafe {
+                        expand::<T>(dims, strides, at, from.cast(), to.cast(), n);
+                    });
+                    to.cast_const()
+                };
+            }
+            // SAFETY: as many elements of every operand, and of the range of the output.
+            unsafe { self.span(n, ptrs, [1; N], first) };
+        }
+    }
+}
+
+/// Rows below this length are put together.
+const SHORT_ROW: usize = 64;
+
+/// Writes out `n` elements of a strided array, from position `at` on.
+///
+/// # Safety
+/// The elements are readable, `to` has room.
+unsafe fn expand<T: Copy>(
+    dims: &[usize],
+    strides: &[isize; MAX_RANK + 1],
+    mut at: [usize; MAX_RANK + 1],
+    from: *const T,
+    to: *mut T,
+    n: usize,
+) {
+    let inner = dims.len() - 1;
+    let stride = strides[inner];
+    let mut done = 0;
+    let places = at.iter().zip(strides).take(dims.len());
+    let mut offset: isize = places.map(|(&i, &s)| i as isize * s).sum();
+    while done < n {
+        let m = (dims[inner] - at[inner]).min(n - done);
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let (from, to) = (from.offset(offset), to.add(done));
+            if stride == 0 {
+                let value = *from;
+                for i in 0..m {
+                    *to.add(i) = value;
+                }
+            } else {
+                for i in 0..m {
+                    *to.add(i) = *from.offset(i as isize * stride);
+                }
+            }
+        }
+        done += m;
+        at[inner] += m;
+        offset += m as isize * stride;
+        let mut axis = inner;
+        while at[axis] == dims[axis] && axis > 0 {
+            offset += strides[axis - 1] - dims[axis] as isize * strides[axis];
+            at[axis] = 0;
+            axis -= 1;
+            at[axis] += 1;
         }
     }
 }
@@ -253,6 +331,27 @@ impl<const N: usize> Nest<N> {
         }
         nest.rank = nest.rank.max(1);
         nest
+    }
+
+    /// Where the `i`-th element lies on each axis.
+    fn position(&self, i: usize) -> [usize; MAX_RANK + 1] {
+        let mut at = [0usize; MAX_RANK + 1];
+        let mut rest = i;
+        for axis in (0..self.rank).rev() {
+            at[axis] = rest % self.dims[axis];
+            rest /= self.dims[axis];
+        }
+        at
+    }
+
+    /// True when operand `k` is walked from its first element to its last.
+    fn is_straight(&self, k: usize) -> bool {
+        let mut next = 1;
+        (0..self.rank).rev().all(|axis| {
+            let fits = self.strides[k][axis] == next;
+            next *= self.dims[axis] as isize;
+            fits
+        })
     }
 
     fn set(&mut self, axis: usize, strides: [isize; N]) {

@@ -5,6 +5,7 @@ use burn_std::Bytes;
 use super::num::{Elem, Num, Real};
 use super::stage::{home, ring, within};
 use super::{GRAIN, HostView, Out, Shared, bad_dtype, parallel, rows_per_task};
+use crate::dtype::DType;
 use crate::error::Result;
 
 /// A window over each axis of a dense array.
@@ -60,9 +61,17 @@ pub fn sum(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
 
 /// The maximum of each window of dense `x`.
 pub fn max(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
+    // What a window in the padding gives, where it is not the lowest number of the dtype in which this is computed.
+    let lowest = match x.dtype {
+        DType::I8 => Some(i8::MIN as i64),
+        DType::I16 => Some(i16::MIN as i64),
+        DType::Bool | DType::U8 | DType::U16 | DType::U32 => Some(0),
+        _ => None,
+    };
     within(x, home(x.dtype), true, &|x| {
         Ok(with_home!("window_max", x.dtype, T => {
-            separable(elements::<T>(x), w, T::LOWEST, |a, b| a.larger(b))
+            let start = lowest.map_or(T::LOWEST, |low| T::from_index(low as u64));
+            separable(elements::<T>(x), w, start, |a, b| a.larger(b))
         }))
     })
 }

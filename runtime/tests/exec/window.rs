@@ -132,6 +132,14 @@ fn windows_of_integers_and_nan() {
         run(&op, &[&x], &ty(DType::I8, &[3])).to::<i8>(),
         [-128, 100, 100]
     );
+    let low_ones = [
+        run(&op, &[&arr(&[2], &[7i16, 7])], &ty(DType::I16, &[3])).to::<i16>()[0] as i64,
+        run(&op, &[&arr(&[2], &[7u16, 7])], &ty(DType::U16, &[3])).to::<u16>()[0] as i64,
+        run(&op, &[&arr(&[2], &[7u32, 7])], &ty(DType::U32, &[3])).to::<u32>()[0] as i64,
+        run(&op, &[&arr(&[2], &[7i32, 7])], &ty(DType::I32, &[3])).to::<i32>()[0] as i64,
+        run(&op, &[&arr(&[2], &[7u64, 7])], &ty(DType::U64, &[3])).to::<u64>()[0] as i64,
+    ];
+    assert_eq!(low_ones, [i16::MIN as i64, 0, 0, i32::MIN as i64, 0]);
     let nan = arr(&[2], &[f32::NAN, 1.0]);
     let got = run(&op, &[&nan], &ty(DType::F32, &[3])).to::<f32>();
     assert!(got[0] == f32::NEG_INFINITY && got[1].is_nan() && got[2].is_nan());
