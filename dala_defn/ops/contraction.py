@@ -14,7 +14,7 @@ from dala_defn.ops.creation import type_of, zeros
 from dala_defn.ops.movement import inverse, reshape, spread_batch, transpose
 from dala_defn.ops.reduction import wide
 from dala_defn.ops.samples import Array, reals, spread
-from dala_defn.ops.spec import OPS, Attrs, Case, OpSpec, check_dtype, check_same_dtype, define
+from dala_defn.ops.spec import OPS, Attrs, Case, OpSpec, check_dtype, check_same_dtype, define, in_sequence
 from dala_defn.shapes import Dim, Shape, floordiv, show, size
 
 Ints = tuple[int, ...]
@@ -172,6 +172,11 @@ def _dot_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
         yield Case((spread(rng, dtype, sx), spread(rng, dtype, sy)), attrs)
 
 
+def _dot_magnitude(x: Array, y: Array, **attrs: Any) -> Array:
+    terms = int(np.prod([x.shape[i] for i in attrs["contract_x"]]))
+    return in_sequence(_dot(np.abs(wide(x)), np.abs(wide(y)), **attrs), terms)
+
+
 dot_general: OpSpec = define(
     name="dot_general",
     code=0x90,
@@ -188,7 +193,7 @@ dot_general: OpSpec = define(
     flops=_dot_flops,
     sample=_dot_cases,
     ulp=4,
-    magnitude=lambda x, y, **attrs: _dot(np.abs(wide(x)), np.abs(wide(y)), **attrs),
+    magnitude=_dot_magnitude,
     doc="The sum of products over the contracted axes; the batch axes run together. The result has the batch axes, "
     "the first operand's other axes, then the second's. float16 and bfloat16 are summed in float32; integers wrap.",
     example="dot_general(dd.ones((2, 3)), dd.ones((3, 4)), contract_x=(1,), contract_y=(0,), batch_x=(), batch_y=())",

@@ -13,7 +13,17 @@ from dala_defn.ir.types import Type
 from dala_defn.ops.creation import iota, lit, type_of, zeros
 from dala_defn.ops.movement import broadcast_to, concatenate, reshape, spread_batch, transpose
 from dala_defn.ops.samples import Array, reals, spread
-from dala_defn.ops.spec import OPS, Case, OpSpec, check_dtype, check_same_dtype, define, no_flops, outputs_flops
+from dala_defn.ops.spec import (
+    OPS,
+    Case,
+    OpSpec,
+    check_dtype,
+    check_same_dtype,
+    define,
+    in_sequence,
+    no_flops,
+    outputs_flops,
+)
 from dala_defn.shapes import Dim, Shape, at_least, show, size
 
 MODES = ("clip", "fill", "error")
@@ -231,6 +241,11 @@ def _scatter_jvp(name: str) -> Any:
     return jvp
 
 
+def _scatter_magnitude(x: Array, indices: Array, updates: Array, **attrs: Any) -> Array:
+    rows, news = (np.abs(a if a.dtype.kind not in "fV" else a.astype(np.float64)) for a in (x, updates))
+    return in_sequence(_scatter("scatter_add")(rows, indices, news, **attrs), indices.size)
+
+
 scatter_add: OpSpec = define(
     name="scatter_add",
     code=0x5A,
@@ -247,6 +262,7 @@ scatter_add: OpSpec = define(
     flops=lambda i, o, a: size(i[2].shape),
     sample=_scatter_cases,
     ulp=4,
+    magnitude=_scatter_magnitude,
     doc="The first operand with updates (third) added at indices (second) along an axis; every duplicate counts. "
     "An index out of range is clamped (``clip``), dropped (``fill``) or an error while running (``error``).",
     example="scatter_add(dd.zeros(3), dd.array([0, 0]), dd.array([1.0, 2.0]), axis=0, batch_dims=0, mode='clip')",

@@ -15,7 +15,7 @@ from dala_defn.ops.creation import iota, lit, type_of, zeros
 from dala_defn.ops.indexing import gather, scatter_add
 from dala_defn.ops.movement import broadcast_to, concatenate, flip, inverse, pad, reshape, slice_, transpose
 from dala_defn.ops.samples import SHAPES, Array, Draw, distinct, reals, spread
-from dala_defn.ops.spec import LINEAR, OPS, ZERO_GRAD, Case, OpSpec, check_dtype, define, inputs_flops
+from dala_defn.ops.spec import LINEAR, OPS, ZERO_GRAD, Case, OpSpec, check_dtype, define, in_sequence, inputs_flops
 from dala_defn.shapes import size
 
 Axes = tuple[int, ...]
@@ -158,6 +158,9 @@ prod = _reduction(
         OPS["sum"](OPS["mul_strong_zero"](tangents[0], _others(x, axes)), axes=axes),
     ),
     reals(0.5, 2), "The product over some axes, which go away. Integers wrap.", ulp=8,
+    magnitude=lambda x, *, axes: in_sequence(
+        np.abs(np.prod(wide(x), axes)), int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    ),
 )  # fmt: skip
 
 

@@ -138,6 +138,15 @@ def define(**given: Any) -> OpSpec:
     return spec
 
 
+def in_sequence(scale: Array, terms: int) -> Array:
+    """What the error of sums of this many terms one after the other scales with.
+
+    Each addition rounds, and on equal terms often to the same side: the error of n of them can reach n/2 units of the
+    sum of magnitudes (Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2).
+    """
+    return scale * max(1.0, terms / 8)
+
+
 def check_dtype(spec_name: str, dtype: DType, accepts: Sequence[DType]) -> None:
     """Refuses an operand dtype that the op does not take."""
     for d in accepts:
