@@ -18,6 +18,7 @@ class Pass:
     """
 
     name: ClassVar[str] = ""
+    keeps_meaning: ClassVar[bool] = True  # whether the new graph computes what the old one did
 
     def run(self, graph: Graph) -> Graph:
         """The new graph."""

@@ -66,6 +66,7 @@ class Batch(Pass):
     """Batches over the axes ``in_axes`` (the first of every input by default) with a given size (``n`` by default)."""
 
     name: ClassVar[str] = "batch"
+    keeps_meaning: ClassVar[bool] = False
 
     in_axes: tuple[int | None, ...] | None = None
     size: Dim = field(default_factory=lambda: DimExpr.named("n"))

@@ -162,6 +162,7 @@ class Grad(Pass):
     """The gradient of the first output by the inputs ``wrt`` (all floats by default)."""
 
     name: ClassVar[str] = "grad"
+    keeps_meaning: ClassVar[bool] = False
 
     wrt: tuple[int, ...] | None = None
 
@@ -176,6 +177,7 @@ class Vjp(Pass):
     """Cotangents of all float outputs pulled back to the inputs ``wrt`` (all floats by default)."""
 
     name: ClassVar[str] = "vjp"
+    keeps_meaning: ClassVar[bool] = False
 
     wrt: tuple[int, ...] | None = None
 

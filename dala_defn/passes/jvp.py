@@ -77,6 +77,7 @@ class Jvp(Pass):
     """Tangents of the inputs ``wrt`` (all floats by default) pushed forward to all float outputs."""
 
     name: ClassVar[str] = "jvp"
+    keeps_meaning: ClassVar[bool] = False
 
     wrt: tuple[int, ...] | None = None
 
