@@ -11,9 +11,9 @@ from measure import LAYOUTS, Compiled, all_halves, eager, equal, measure, sample
 from rules import types_of
 
 from dala_defn import dtypes
-from dala_defn.defn import executor
 from dala_defn.dtypes import DType
 from dala_defn.errors import DalaError, DTypeError
+from dala_defn.executors import executor
 from dala_defn.ir import Type
 from dala_defn.ops import OPS
 from dala_defn.ops.spec import OpSpec
