@@ -53,16 +53,17 @@ class Defn:
             static.update(f.keywords)
         donate = {donate_argnames} if isinstance(donate_argnames, str) else set(donate_argnames)
         self.arguments = Arguments(f, self.__name__, static, donate)
+        self.signature = self.arguments.signature
         self.executor = executor
         self.traces = 0
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
         self._fast: dict[Any, Callable[[tuple[Any, ...]], tuple[Any] | None]] = {}
         self._lock = threading.RLock()
         self._methods: ByInstance[Defn] = ByInstance()
-        parameters = self.arguments.signature.parameters.values()
+        parameters = self.signature.parameters.values()
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         plain = all(p.kind in kinds for p in parameters)
-        self._arity = len(self.arguments.signature.parameters) if plain and not self.arguments.static else -1
+        self._arity = len(self.signature.parameters) if plain and not self.arguments.static else -1
 
     @property
     def f(self) -> Callable[..., Any]:
@@ -83,7 +84,7 @@ class Defn:
         return found
 
     def __repr__(self) -> str:
-        return f"<defn {self.__name__}{self.arguments.signature}>"
+        return f"<defn {self.__name__}{self.signature}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the function; the first call with a new signature traces and compiles it."""
