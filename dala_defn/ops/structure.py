@@ -14,7 +14,6 @@ from dala_defn.ir.types import Type
 from dala_defn.ops.spec import OPS, Attrs, Case, NoGrad, OpSpec, define
 from dala_defn.shapes import Dim
 
-
 # The ops that stand for a function, and the attribute that holds it: executors and passes write it out.
 CALLED: dict[str, str] = {"call": "function"}
 

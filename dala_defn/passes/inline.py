@@ -15,7 +15,7 @@ from dala_defn.passes.rebuild import with_inputs
 @register
 @dataclass(frozen=True)
 class Inline(Pass):
-    """Replaces every ``call`` and ``fused``, nested ones too, by its function's nodes, which keep their source places."""
+    """Replaces every ``call`` and ``fused``, nested ones too, by the nodes of its function with their places."""
 
     name: ClassVar[str] = "inline"
 
