@@ -415,6 +415,13 @@ pub enum Op<D = Dim> {
         function: usize,
         composite: String,
     },
+    Fused {
+        function: usize,
+        key: String,
+        space: Vec<D>,
+        axes: Vec<i64>,
+        parallel: i64,
+    },
 }
 
 impl Op<Dim> {
@@ -573,6 +580,13 @@ impl Op<Dim> {
             "call" => Op::Call {
                 function: attrs.fun("function")?,
                 composite: attrs.str("composite")?,
+            },
+            "fused" => Op::Fused {
+                function: attrs.fun("function")?,
+                key: attrs.str("key")?,
+                space: attrs.dims("space")?,
+                axes: attrs.ints("axes")?,
+                parallel: attrs.int("parallel")?,
             },
             _ => {
                 let op: Option<Self> = Unary::named(name)
@@ -780,6 +794,19 @@ impl<D> Op<D> {
                 function: *function,
                 composite: composite.clone(),
             },
+            Op::Fused {
+                function,
+                key,
+                space,
+                axes,
+                parallel,
+            } => Op::Fused {
+                function: *function,
+                key: key.clone(),
+                space: all(space)?,
+                axes: axes.clone(),
+                parallel: *parallel,
+            },
         })
     }
 
@@ -828,6 +855,7 @@ impl<D> Op<D> {
             Op::RandomFoldIn => row!("random_fold_in", 0xb2, Random, Own, 0x8000),
             Op::RandomBits { .. } => row!("random_bits", 0xb3, Random, Own, 0x8000),
             Op::Call { .. } => row!("call", 0xc0, Structure, Own, 0x0),
+            Op::Fused { .. } => row!("fused", 0xc6, Structure, Own, 0x0),
         }
     }
 }
