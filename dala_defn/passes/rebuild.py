@@ -68,9 +68,4 @@ def type_of(x: Tracer) -> Type:
     return x._value.type
 
 
-def has_effect(node: Node) -> bool:
-    """Whether a node does more than compute its outputs: such ops pass a token along."""
-    return any(v.type.dtype.kind == "t" for v in (*node.inputs, *node.outputs))
-
-
-__all__ = ["Rebuild", "has_effect", "tracing", "type_of", "with_inputs"]
+__all__ = ["Rebuild", "tracing", "type_of", "with_inputs"]
