@@ -7,6 +7,7 @@ from dala_defn.ops import (
     control,
     creation,
     effects,
+    fused,
     indexing,
     movement,
     random,
@@ -19,7 +20,21 @@ from dala_defn.ops.bind import bind, current_trace, install_eager, pop_trace, pu
 from dala_defn.ops.creation import lit
 from dala_defn.ops.spec import OPS, OpSpec
 
-FAMILIES = (binary, contraction, control, creation, effects, indexing, movement, random, reduction, structure, unary, window)
+FAMILIES = (
+    binary,
+    contraction,
+    control,
+    creation,
+    effects,
+    fused,
+    indexing,
+    movement,
+    random,
+    reduction,
+    structure,
+    unary,
+    window,
+)
 
 
 def parse(text: str, file: str | None = None) -> ir.Graph:

@@ -16,15 +16,24 @@ from dala_defn.ops.samples import Array
 from dala_defn.ops.spec import OPS, Attrs, Batched, Case, Forward, NoGrad, OpSpec, Reverse, define
 from dala_defn.shapes import Dim
 
+# The ops that stand for a function, and the attribute that holds it: executors and passes write it out.
+CALLED: dict[str, str] = {"call": "function"}
 
-def _applied(op: str, function: Graph, types: Sequence[Type]) -> tuple[Type, ...]:
+
+def applied(op: str, function: Graph, types: Sequence[Type]) -> tuple[Type, ...]:
+    """The types of a function's results.
+
+    Raises:
+        ShapeError: when its inputs are of other types.
+    """
     wanted = [v.type for v in function.inputs]
     if list(types) != wanted:
         raise ShapeError(f"{op}: @{function.name} takes {wanted}, not {list(types)}", op=op)
     return tuple([v.type for v in function.outputs])
 
 
-def _inlined(*args: Any, **attrs: Any) -> Any:
+def expanded(*args: Any, **attrs: Any) -> Any:
+    """The batching of such an op: never used."""
     raise AssertionError("calls are inlined before they are differentiated or batched")
 
 
@@ -41,11 +50,13 @@ def nodes_flops(graph: Graph) -> Dim:
     return total
 
 
-def _call_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -> Dim:
+def called_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -> Dim:
+    """Those of the function."""
     return nodes_flops(attrs["function"])
 
 
-def _call(*args: Array, function: Any, **attrs: Any) -> tuple[Array, ...]:
+def called(*args: Array, function: Any, **attrs: Any) -> tuple[Array, ...]:
+    """The reference: the function's results."""
     out: tuple[Array, ...] = function(*args)
     return out
 
@@ -57,13 +68,13 @@ call: OpSpec = define(
     attrs={"function": "fn", "composite": "str"},
     accepts=(),
     result="own",
-    infer=lambda *types, function, composite: _applied("call", function, types),
-    reference=_call,
+    infer=lambda *types, function, composite: applied("call", function, types),
+    reference=called,
     vjp=NoGrad("its function is differentiated instead"),
     jvp=NoGrad("its function is differentiated instead"),
-    batch=_inlined,
+    batch=expanded,
     fusion="opaque",
-    flops=_call_flops,
+    flops=called_flops,
     sample=no_cases,
     ulp=0,
     doc="A graph applied to operands. ``composite`` names what it computes (``softmax``), or is empty.",
@@ -78,11 +89,11 @@ def inexact(types: Sequence[Type]) -> list[Type]:
 
 
 def _custom_vjp_infer(*types: Type, primal: Graph, forward: Graph, backward: Graph) -> tuple[Type, ...]:
-    outs = _applied("custom_vjp", primal, types)
-    made = _applied("custom_vjp", forward, types)
+    outs = applied("custom_vjp", primal, types)
+    made = applied("custom_vjp", forward, types)
     if made[: len(outs)] != outs:
         raise ShapeError(f"custom_vjp: forward gives {list(made)}, which does not begin with {list(outs)}")
-    back = _applied("custom_vjp", backward, [*made[len(outs) :], *inexact(outs)])
+    back = applied("custom_vjp", backward, [*made[len(outs) :], *inexact(outs)])
     if list(back) != inexact(types):
         raise ShapeError(f"custom_vjp: backward gives {list(back)}, not {inexact(types)}")
     return outs
@@ -112,8 +123,8 @@ custom_vjp: OpSpec = define(
 
 
 def _custom_jvp_infer(*types: Type, primal: Graph, tangent: Graph) -> tuple[Type, ...]:
-    outs = _applied("custom_jvp", primal, types)
-    made = _applied("custom_jvp", tangent, [*types, *inexact(types)])
+    outs = applied("custom_jvp", primal, types)
+    made = applied("custom_jvp", tangent, [*types, *inexact(types)])
     if list(made) != [*outs, *inexact(outs)]:
         raise ShapeError(f"custom_jvp: the rule gives {list(made)}, not {[*outs, *inexact(outs)]}")
     return outs
@@ -145,7 +156,7 @@ custom_jvp: OpSpec = define(
 def _checkpoint_infer(*types: Type, function: Graph, policy: str) -> tuple[Type, ...]:
     if policy not in nested.POLICIES:
         raise ShapeError(f"checkpoint: no policy {policy!r}", rule="one of " + ", ".join(nested.POLICIES))
-    return _applied("checkpoint", function, types)
+    return applied("checkpoint", function, types)
 
 
 checkpoint: OpSpec = define(
@@ -156,12 +167,12 @@ checkpoint: OpSpec = define(
     accepts=(),
     result="own",
     infer=_checkpoint_infer,
-    reference=_call,
+    reference=called,
     vjp=Reverse(nested.checkpoint_forward, nested.checkpoint_backward),
     jvp=Forward(nested.checkpoint_jvp),
     batch=Batched(nested.checkpoint_batch),
     fusion="opaque",
-    flops=_call_flops,
+    flops=called_flops,
     sample=no_cases,
     ulp=0,
     doc="A graph applied to operands whose intermediate values are not kept for reverse mode, but computed again. "

@@ -12,7 +12,7 @@ from dala_defn.ops.spec import OPS
 from dala_defn.passes.base import Pass, register
 
 # A repeated or counted value is cheaper to make than to store.
-_KEPT = frozenset(["constant", "iota", "broadcast_to", "call"])
+_KEPT = frozenset(["constant", "iota", "broadcast_to", *(s.name for s in OPS.values() if s.family == "structure")])
 
 
 @register
