@@ -171,6 +171,7 @@ class Function:
         ]
 
     def __call__(self, *args: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+        """Runs it."""
         return tuple(_run(self.graph, args, self.sizes))
 
 

@@ -150,7 +150,7 @@ def _scan(
     *args: Array, body: Any, consts: int, carries: int, length: tuple[int, ...], reverse: bool
 ) -> tuple[Array, ...]:
     fixed, carry, xs = args[:consts], args[consts : consts + carries], args[consts + carries :]
-    ys: list[Array] = [np.empty((*length, *t.shape), dtype) for t, dtype in body.types[carries:]]
+    ys: list[Array] = [np.empty((*length, *shape), dtype) for shape, dtype in body.types[carries:]]
     steps = range(length[0])
     for i in reversed(steps) if reverse else steps:
         out = body(*fixed, *carry, *[x[i] for x in xs])
@@ -181,8 +181,8 @@ scan: OpSpec = define(
     sample=no_cases,
     ulp=0,
     doc="Runs ``body`` ``length`` times: on the first ``consts`` operands, the carry (the next ``carries``), and one "
-    "slice along the first axis of each of the rest. It gives the next carry and one slice of each further result; these "
-    "are stacked. With ``reverse`` the last slices come first.",
+    "slice along the first axis of each of the rest. It gives the next carry and one slice of each further result, "
+    "which are stacked. With ``reverse`` the last slices come first.",
     example="dd.scan(lambda total, x: (total + x, total), 0.0, dd.array([1.0, 2.0]))",
     since="0.1",
 )

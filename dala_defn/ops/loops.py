@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dala_defn import dtypes
@@ -11,12 +11,10 @@ from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit, type_of
 from dala_defn.ops.nested import (
     filled,
-    is_inexact,
     outputs,
     per_example,
     positions,
     spread,
-    types_of,
     with_batch,
     zeros,
 )
@@ -104,7 +102,7 @@ def scan_backward(t: Transformer, saved: Any, cts: Values) -> Values:
     """A scan the other way, which carries the cotangents of the carry and adds up those of the constants."""
     attrs, halves, inputs, stacked, flags, out, types = saved
     consts, carries = attrs["consts"], attrs["carries"]
-    fixed, carried, sliced = _split(flags, consts, carries)
+    fixed, carried, _ = _split(flags, consts, carries)
     sums, state = sum(fixed), sum(carried)
     again = [inputs[i] for i in halves.again]
     ends = [x.type for x in halves.late.inputs[len(stacked) + len(again) :]]
@@ -147,7 +145,9 @@ def scan_batch(t: Transformer, size: Dim, args: Values, batched: Sequence[bool],
         for i, (x, b, flag) in enumerate(zip(args, batched, flags[0], strict=True))
     ]
     made = outputs("scan", given, {**attrs, "body": graph})
-    return [_swapped(y) if b and i >= carries else y for i, (y, b) in enumerate(zip(made, flags[1], strict=True))], flags[1]
+    return [
+        _swapped(y) if b and i >= carries else y for i, (y, b) in enumerate(zip(made, flags[1], strict=True))
+    ], flags[1]
 
 
 def _swapped(x: Any) -> Any:

@@ -128,7 +128,7 @@ def custom_jvp_forward(t: Transformer, active: Sequence[bool], inputs: Values, a
 
 
 def custom_jvp_backward(t: Transformer, saved: Any, cts: Values) -> Values:
-    """Reverse mode from a jvp rule: it is linear in the tangents, so its vjp by these is the one wanted, at any point."""
+    """Reverse mode from a jvp rule: it is linear in the tangents, so its vjp by these, at any, is it."""
     attrs, inputs = saved
     rule: Graph = attrs["tangent"]
     outs = types_of(attrs["primal"])

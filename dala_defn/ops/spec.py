@@ -129,6 +129,7 @@ class Batched:
 
     rule: Callable[..., tuple[Sequence[Any], Sequence[bool]]]
 
+
 Rule = Callable[..., Any]
 Fusion = Literal["elementwise", "reduction", "movement", "opaque"]
 ATTR_KINDS = ("int", "bool", "str", "ints", "dims", "dtype", "fn", "fns", "types", "value")
@@ -149,7 +150,7 @@ class OpSpec:
         reference: the same on NumPy arrays; the oracle. In the place of graphs it gets functions over arrays, whose
             ``types`` are those of their results.
         vjp: ``(*cts, *inputs, *outputs, **attrs) -> one cotangent (or None) per input``, Reverse, ZERO_GRAD or NoGrad.
-        jvp: ``(tangents, *inputs, *outputs, **attrs) -> tangents of the outputs``, Forward, LINEAR, ZERO_GRAD or NoGrad.
+        jvp: ``(tangents, *inputs, *outputs, **attrs) -> tangents of outputs``, Forward, LINEAR, ZERO_GRAD or NoGrad.
         batch: ``(size, args, batched, **attrs) -> outputs``, where batched args and all outputs have the batch first;
             or Batched.
         fusion: how fusion may treat it.

@@ -115,7 +115,7 @@ custom_vjp: OpSpec = define(
     flops=lambda inputs, outputs, attrs: nodes_flops(attrs["primal"]),
     sample=no_cases,
     ulp=0,
-    doc="``primal`` applied to the operands, with a derivative of its own: ``forward`` gives its outputs and residuals, "
+    doc="``primal`` applied to the operands, with a derivative of its own: ``forward`` gives outputs and residuals, "
     "``backward`` takes residuals and the cotangents of the inexact outputs to those of the inexact operands.",
     example="dd.grad(dd.custom_vjp(lambda x: x, lambda x: (x, ()), lambda saved, ct: (2 * ct,)))(1.0)",
     since="0.1",

@@ -31,9 +31,7 @@ def batch_graph(graph: Graph, in_axes: Sequence[int | None], size: Dim) -> Graph
     return _batched(graph, in_axes, size, [True] * len(graph.outputs))[0]
 
 
-def batch_function(
-    graph: Graph, batched: Sequence[bool], size: Dim, every: Sequence[bool]
-) -> tuple[Graph, list[bool]]:
+def batch_function(graph: Graph, batched: Sequence[bool], size: Dim, every: Sequence[bool]) -> tuple[Graph, list[bool]]:
     """The graph over a batch that comes first in the inputs that are set; which outputs have it, first too.
 
     Args:
@@ -42,9 +40,7 @@ def batch_function(
     return _batched(graph, [0 if b else None for b in batched], size, every)
 
 
-def _batched(
-    graph: Graph, in_axes: Sequence[int | None], size: Dim, every: Sequence[bool]
-) -> tuple[Graph, list[bool]]:
+def _batched(graph: Graph, in_axes: Sequence[int | None], size: Dim, every: Sequence[bool]) -> tuple[Graph, list[bool]]:
     graph = inline_calls(graph)
     if len(in_axes) != len(graph.inputs):
         raise ArgumentError(f"in_axes has {len(in_axes)} entries for {len(graph.inputs)} inputs of @{graph.name}")
@@ -82,10 +78,12 @@ def _batched(
         outputs: list[Any] = []
         for v, wanted_batch in zip(graph.outputs, every, strict=True):
             with trace.standing_for(v.node):
-                x = many.get(v)
-                if x is None and wanted_batch:
-                    x = OPS["broadcast_to"](trace.of(v), shape=(size, *v.type.shape))
-                outputs.append(trace.of(v) if x is None else x)
+                if v in many:
+                    outputs.append(many[v])
+                elif wanted_batch:
+                    outputs.append(OPS["broadcast_to"](trace.of(v), shape=(size, *v.type.shape)))
+                else:
+                    outputs.append(trace.of(v))
         return dce(trace.done(outputs)), [v in many or w for v, w in zip(graph.outputs, every, strict=True)]
 
 

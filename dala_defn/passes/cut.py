@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dala_defn.ir import Graph, Node, Value
 from dala_defn.ops.spec import OPS, Cut
@@ -51,7 +51,10 @@ def cut(graph: Graph, known: int, outputs: int, again: Sequence[int] = (), polic
             saved[v] = None
     kept = list(saved)
     first = Graph(
-        graph.name, graph.inputs[:known], [n for n in graph.nodes if not _is_late(n, late)], (*graph.outputs[:outputs], *kept)
+        graph.name,
+        graph.inputs[:known],
+        [n for n in graph.nodes if not _is_late(n, late)],
+        (*graph.outputs[:outputs], *kept),
     )
     repeated = tuple([i for i in again if graph.inputs[i] in used])
     second = _late(graph, kept, [graph.inputs[i] for i in repeated], known, outputs, reversed(nodes))
@@ -83,7 +86,12 @@ def _keeper(graph: Graph, known: int, again: Sequence[int], policy: str) -> Call
 
 
 def _late(
-    graph: Graph, kept: Sequence[Value], again: Sequence[Value], known: int, outputs: int, nodes: Sequence[Node] | reversed[Node]
+    graph: Graph,
+    kept: Sequence[Value],
+    again: Sequence[Value],
+    known: int,
+    outputs: int,
+    nodes: Iterable[Node],
 ) -> Graph:
     env: dict[Value, Value] = {}
     inputs = []

@@ -1,4 +1,4 @@
-"""What rules may do to the functions that an op holds: the passes hand in how, so that they need not know each other."""
+"""What rules may do to the functions that an op holds: the passes hand in how."""
 
 from __future__ import annotations
 

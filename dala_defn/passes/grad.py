@@ -13,8 +13,8 @@ from dala_defn.ops.creation import lit, zeros
 from dala_defn.ops.spec import OPS, NoGrad, OpSpec, Reverse, ZeroGrad
 from dala_defn.passes.base import Pass, register
 from dala_defn.passes.dce import dce
-from dala_defn.passes.inline import inline_calls
 from dala_defn.passes.functions import FUNCTIONS
+from dala_defn.passes.inline import inline_calls
 from dala_defn.passes.rebuild import Rebuild, tracing, type_of
 from dala_defn.trace import Tracer
 
@@ -155,7 +155,7 @@ def _pull_back(trace: Rebuild, spec: OpSpec, node: Node, cts: Sequence[Tracer | 
     """One cotangent, or None, for each operand of a node."""
     if isinstance(spec.vjp, NoGrad):
         raise spec.refuse_gradient(spec.vjp.reason)
-    assert not isinstance(spec.vjp, ZeroGrad), "its outputs are never active"
+    assert not isinstance(spec.vjp, (ZeroGrad, Reverse)), "its outputs are never active, or its rule has two halves"
     full = [zeros(v.type) if ct is None else ct for v, ct in zip(node.outputs, cts, strict=True)]
     values = [trace.of(v) for v in (*node.inputs, *node.outputs)]
     found: Sequence[Tracer | None] = spec.vjp(*full, *values, **node.attrs)

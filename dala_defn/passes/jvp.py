@@ -79,6 +79,7 @@ def _push_forward(trace: Rebuild, node: Node, tangents: Sequence[Tangent]) -> Se
             operands[i] = zeros(node.inputs[i].type) if t is None else t
         out = spec(*operands, **node.attrs)
         return out if isinstance(out, tuple) else (out,)
+    assert not isinstance(spec.jvp, Forward)
     values = [trace.of(v) for v in (*node.inputs, *node.outputs)]
     found: Sequence[Tangent] = spec.jvp(tuple(tangents), *values, **node.attrs)
     return found
