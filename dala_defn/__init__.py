@@ -13,6 +13,7 @@ from types import FunctionType as _FunctionType
 
 from dala_defn import (
     callbacks,
+    debug,
     errors,
     initializers,
     ir,
@@ -30,6 +31,11 @@ from dala_defn.array import Array
 from dala_defn.compiled import Compiled as _Compiled
 from dala_defn.composites import Composite as _Composite
 from dala_defn.composites import composite
+from dala_defn.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
+from dala_defn.custom import CustomJvp as _CustomJvp
+from dala_defn.custom import CustomVjp as _CustomVjp
+from dala_defn.custom import checkpoint, custom_jvp, custom_vjp
+from dala_defn.debug import pure_callback
 from dala_defn.defn import Defn as _Defn
 from dala_defn.defn import defn
 from dala_defn.dtypes import (
@@ -55,6 +61,7 @@ from dala_defn.eager import install as _install_eager
 from dala_defn.errors import (
     ArgumentError,
     ArgumentTypeError,
+    CheckFailed,
     DalaError,
     DonatedError,
     DTypeError,
@@ -95,6 +102,7 @@ __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
     "Array",
+    "CheckFailed",
     "DTypeError",
     "DalaError",
     "DimExpr",
@@ -115,12 +123,18 @@ __all__ = [
     "TraceError",
     "Tracer",
     "VerifyError",
+    "associative_scan",
     "bfloat16",
     "bool_",
     "callbacks",
-    "complex64",
+    "checkpoint",
     "complex128",
+    "complex64",
     "composite",
+    "cond",
+    "custom_jvp",
+    "custom_vjp",
+    "debug",
     "defn",
     "e",
     "errors",
@@ -128,18 +142,20 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "fori_loop",
     "grad",
     "inf",
     "initializers",
-    "int8",
     "int16",
     "int32",
     "int64",
+    "int8",
     "ir",
     "jvp",
     "layers",
     "load",
     "losses",
+    "map",
     "metrics",
     "name_scope",
     "nan",
@@ -149,17 +165,21 @@ __all__ = [
     "optimizers",
     "pi",
     "promote_types",
+    "pure_callback",
     "random",
     "result_type",
+    "scan",
     "spec",
+    "switch",
     "trees",
-    "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "uint8",
     "using",
     "value_and_grad",
     "vmap",
+    "while_loop",
 ]
 
 for _name in __all__:
@@ -171,12 +191,15 @@ for _holder in (
     _Operators,
     _At,
     _Composite,
+    _CustomJvp,
+    _CustomVjp,
     _Compiled,
     _EntryPoint,
     _Artifact,
     _Transformed,
     Model,
     Sequential,
+    debug,
     nn,
     random,
 ):

@@ -146,8 +146,8 @@ def _run(graph: Graph, args: Sequence[np.ndarray[Any, Any]], sizes: Mapping[str,
         try:
             outs: Any = OPS[node.op].reference(*operands, **attrs)
         except DalaError as error:
-            if node.loc is not None and error.location is None:
-                error.location = node.loc.resolve()
+            if node.loc is not None:
+                error.place(node.loc.resolve())
             raise
         outs = outs if isinstance(outs, tuple) else (outs,)
         for v, x in zip(node.outputs, outs, strict=True):
