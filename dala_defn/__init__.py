@@ -85,6 +85,7 @@ from dala_defn.export import load
 from dala_defn.functions import *  # noqa: F403
 from dala_defn.functions import __all__ as _functions
 from dala_defn.functions.indexing import At as _At
+from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
 from dala_defn.layers import Input
 from dala_defn.operators import Operators as _Operators
 from dala_defn.shapes import DimExpr
@@ -144,6 +145,8 @@ __all__ = [
     "float64",
     "fori_loop",
     "grad",
+    "hessian",
+    "hvp",
     "inf",
     "initializers",
     "int16",
@@ -151,8 +154,11 @@ __all__ = [
     "int64",
     "int8",
     "ir",
+    "jacfwd",
+    "jacrev",
     "jvp",
     "layers",
+    "linearize",
     "load",
     "losses",
     "map",
@@ -178,6 +184,7 @@ __all__ = [
     "uint8",
     "using",
     "value_and_grad",
+    "vjp",
     "vmap",
     "while_loop",
 ]

@@ -126,7 +126,7 @@ class CustomVjp:
             residuals = given[: saved[0].size]
             seeds = iter(given[saved[0].size :])
             cts = [next(seeds) if t.dtype.is_inexact else None for t in out_types]
-            found = self.backward(trees.unflatten(saved[0], residuals), _unflatten(primal.tree, cts))
+            found = self.backward(trees.unflatten(saved[0], residuals), trees.unflatten(primal.tree, cts))
             return _cotangents(found, args, types, _name(self.f))
 
         tangent_types = [t for t in out_types if t.dtype.is_inexact]
@@ -161,10 +161,6 @@ class CustomVjp:
         return ops.bind(OPS["custom_vjp"], (*leaves, *captures), attrs)
 
 
-def _unflatten(tree: trees.Tree, leaves: Sequence[Any]) -> Any:
-    return trees.unflatten(tree, leaves)
-
-
 def _cotangents(found: Any, args: Sequence[Any], types: Sequence[Type], name: str) -> list[Any]:
     """One cotangent for each inexact leaf of the arguments.
 
@@ -184,10 +180,7 @@ def _cotangents(found: Any, args: Sequence[Any], types: Sequence[Type], name: st
         if ct is None:
             out += [zeros(t) for t in of_arg if t.dtype.is_inexact]
             continue
-        pairs = _paired(ct, arg)
-        if len(pairs) != len(of_arg):
-            raise ShapeError(f"the backward rule of {name} gives a cotangent of another structure than its argument")
-        for x, t in zip(pairs, of_arg, strict=True):
+        for x, t in zip(trees.flatten_like(wanted, ct), of_arg, strict=True):
             if not t.dtype.is_inexact:
                 continue
             x = zeros(t) if x is None else convert(value(x), t.dtype)
@@ -197,13 +190,6 @@ def _cotangents(found: Any, args: Sequence[Any], types: Sequence[Type], name: st
                 )
             out.append(x)
     return out
-
-
-def _paired(ct: Any, arg: Any) -> list[Any]:
-    """The leaves of a cotangent beside those of its argument; None is a leaf here, for those without."""
-    if trees.flatten(arg)[1] == trees.flatten(0)[1]:
-        return [ct]
-    return [x for _, x in trees.flatten_with_paths(ct)]
 
 
 def custom_vjp(
@@ -266,9 +252,9 @@ class CustomJvp:
             if not isinstance(made, tuple) or len(made) != 2:
                 raise ArgumentTypeError(f"the rule of {name} gives no pair (result, tangent)")
             flat, tree = trees.flatten(made[0])
-            tangents = _paired(made[1], made[0])
-            if tree != primal.tree or len(tangents) != len(flat):
-                raise ShapeError(f"the rule of {name} gives {tree!r} and a tangent, the function {primal.tree!r}")
+            if tree != primal.tree:
+                raise ShapeError(f"the rule of {name} gives {tree!r}, the function {primal.tree!r}")
+            tangents = trees.flatten_like(tree, made[1])
             outs = [convert(x, t.dtype) for x, t in zip(flat, out_types, strict=True)]
             ends = [
                 zeros(t) if x is None else convert(value(x), t.dtype)
