@@ -184,3 +184,19 @@ def one_hot(x: Any, num_classes: int, dtype: Any = None) -> Any:
     line = ops.OPS["iota"](shape=(num_classes,), axis=0, dtype=dtypes.int64)
     column = ops.OPS["reshape"](convert(x, dtypes.int64), shape=(*x.shape, 1))
     return convert(ops.OPS["equal"](column, line), to)
+
+
+__all__ = [
+    "arange",
+    "array",
+    "asarray",
+    "eye",
+    "full",
+    "full_like",
+    "linspace",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]

@@ -236,3 +236,23 @@ def norm(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     total = sum(scaled * scaled, axis, keepdims=True)
     out = where(total > 0, sqrt(total), total) * scale
     return out if keepdims else reshape(out, tuple(sum(x, axis).shape))
+
+
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argsort",
+    "cummax",
+    "cumsum",
+    "max",
+    "mean",
+    "min",
+    "norm",
+    "prod",
+    "sort",
+    "std",
+    "sum",
+    "var",
+]

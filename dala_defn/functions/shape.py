@@ -349,3 +349,25 @@ def _triangle(x: Any, k: int, lower: bool) -> Any:
     j = OPS["iota"](shape=shape, axis=1, dtype=int32)
     inside = OPS["greater_equal" if lower else "less_equal"](i, j)
     return OPS["select"](inside, x, convert(0, dtype_of(x)))
+
+
+__all__ = [
+    "broadcast_to",
+    "concatenate",
+    "expand_dims",
+    "flip",
+    "moveaxis",
+    "pad",
+    "ravel",
+    "repeat",
+    "reshape",
+    "roll",
+    "split",
+    "squeeze",
+    "stack",
+    "swapaxes",
+    "tile",
+    "transpose",
+    "tril",
+    "triu",
+]
