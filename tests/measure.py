@@ -13,9 +13,8 @@ from rules import graph_of, types_of
 from dala_defn import dtypes
 from dala_defn.array import Array as DalaArray
 from dala_defn.array import host_array
-from dala_defn.defn import executor, using
 from dala_defn.dtypes import DType
-from dala_defn.executors import reference
+from dala_defn.executors import executor, reference, using
 from dala_defn.ir import Type
 from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.ops.random import KEY_RECORD, unpack_keys
