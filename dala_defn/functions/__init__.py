@@ -8,6 +8,7 @@ from dala_defn.functions import (
     arithmetic,
     creation,
     elementwise,
+    grids,
     indexing,
     linear,
     reduce,
@@ -17,6 +18,7 @@ from dala_defn.functions.aliases import *  # noqa: F403
 from dala_defn.functions.arithmetic import *  # noqa: F403
 from dala_defn.functions.creation import *  # noqa: F403
 from dala_defn.functions.elementwise import *  # noqa: F403
+from dala_defn.functions.grids import *  # noqa: F403
 from dala_defn.functions.indexing import *  # noqa: F403
 from dala_defn.functions.linear import *  # noqa: F403
 from dala_defn.functions.reduce import *  # noqa: F403
@@ -27,6 +29,7 @@ __all__ += aliases.__all__
 __all__ += arithmetic.__all__
 __all__ += creation.__all__
 __all__ += elementwise.__all__
+__all__ += grids.__all__
 __all__ += indexing.__all__
 __all__ += linear.__all__
 __all__ += reduce.__all__
