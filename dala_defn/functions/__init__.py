@@ -10,6 +10,7 @@ from dala_defn.functions import (
     elementwise,
     grids,
     indexing,
+    joining,
     linear,
     reduce,
     shape,
@@ -20,6 +21,7 @@ from dala_defn.functions.creation import *  # noqa: F403
 from dala_defn.functions.elementwise import *  # noqa: F403
 from dala_defn.functions.grids import *  # noqa: F403
 from dala_defn.functions.indexing import *  # noqa: F403
+from dala_defn.functions.joining import *  # noqa: F403
 from dala_defn.functions.linear import *  # noqa: F403
 from dala_defn.functions.reduce import *  # noqa: F403
 from dala_defn.functions.shape import *  # noqa: F403
@@ -31,6 +33,7 @@ __all__ += creation.__all__
 __all__ += elementwise.__all__
 __all__ += grids.__all__
 __all__ += indexing.__all__
+__all__ += joining.__all__
 __all__ += linear.__all__
 __all__ += reduce.__all__
 __all__ += shape.__all__

@@ -176,7 +176,7 @@ def sinc(x: Any, /) -> Any:
 
     Example:
         >>> dd.sinc(dd.array([0.0, 0.5]))
-        array([1.       , 0.6366198], dtype=float32)
+        array([1.        , 0.63661975], dtype=float32)
     """
     turned = real(x) * math.pi
     zero = turned == 0

@@ -13,8 +13,9 @@ from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions import elementwise as E
 from dala_defn.functions.base import convert, dtype_of, is_value, literal, own, owned, real
 from dala_defn.functions.creation import arange, eye, zeros
+from dala_defn.functions.joining import pad
 from dala_defn.functions.reduce import sum as _sum
-from dala_defn.functions.shape import broadcast_to, moveaxis, pad, ravel, reshape, stack
+from dala_defn.functions.shape import broadcast_to, moveaxis, ravel, reshape, stack
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, as_shape, broadcast_shapes, normalize_axis, show
 
@@ -22,7 +23,7 @@ from dala_defn.shapes import Dim, as_shape, broadcast_shapes, normalize_axis, sh
 def linspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
 ) -> Any:
-    """``num`` evenly spaced numbers from ``start`` to ``stop``, along a new axis; float32 unless ``dtype`` says otherwise.
+    """``num`` evenly spaced numbers from ``start`` to ``stop``, along a new axis; float32 unless given.
 
     ``start`` and ``stop`` may be arrays, which broadcast. An integer dtype rounds down. With ``retstep`` a pair: the
     numbers and the step.
@@ -314,7 +315,7 @@ def fill_diagonal(x: Any, val: Any, wrap: bool = False) -> Any:
     shape = tuple(x.shape)
     if len(shape) < 2 or any(not isinstance(n, int) for n in shape) or (len(shape) > 2 and len(set(shape)) > 1):
         raise ShapeError(f"fill_diagonal: {show(shape)} has no diagonal, or none of known size")
-    sizes = [int(n) for n in shape]  # type: ignore[arg-type]
+    sizes = [int(n) for n in shape]
     target = np.zeros(sizes, np.int64)
     np.fill_diagonal(target, 1, wrap)
     where = np.flatnonzero(target)
