@@ -6,7 +6,9 @@ Every file lists its own in ``__all__``.
 from dala_defn.functions import (
     aliases,
     arithmetic,
+    counting,
     creation,
+    cumulative,
     elementwise,
     grids,
     indexing,
@@ -14,10 +16,13 @@ from dala_defn.functions import (
     linear,
     reduce,
     shape,
+    sorting,
 )
 from dala_defn.functions.aliases import *  # noqa: F403
 from dala_defn.functions.arithmetic import *  # noqa: F403
+from dala_defn.functions.counting import *  # noqa: F403
 from dala_defn.functions.creation import *  # noqa: F403
+from dala_defn.functions.cumulative import *  # noqa: F403
 from dala_defn.functions.elementwise import *  # noqa: F403
 from dala_defn.functions.grids import *  # noqa: F403
 from dala_defn.functions.indexing import *  # noqa: F403
@@ -25,11 +30,14 @@ from dala_defn.functions.joining import *  # noqa: F403
 from dala_defn.functions.linear import *  # noqa: F403
 from dala_defn.functions.reduce import *  # noqa: F403
 from dala_defn.functions.shape import *  # noqa: F403
+from dala_defn.functions.sorting import *  # noqa: F403
 
 __all__: list[str] = []
 __all__ += aliases.__all__
 __all__ += arithmetic.__all__
+__all__ += counting.__all__
 __all__ += creation.__all__
+__all__ += cumulative.__all__
 __all__ += elementwise.__all__
 __all__ += grids.__all__
 __all__ += indexing.__all__
@@ -37,3 +45,4 @@ __all__ += joining.__all__
 __all__ += linear.__all__
 __all__ += reduce.__all__
 __all__ += shape.__all__
+__all__ += sorting.__all__

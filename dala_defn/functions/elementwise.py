@@ -403,5 +403,4 @@ __all__ = [
     "tan",
     "tanh",
     "trunc",
-    "where",
 ]
