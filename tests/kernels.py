@@ -10,8 +10,9 @@ import numpy as np
 
 from dala_defn.codegen import KERNELS
 from dala_defn.codegen.jit import SIGNATURE
-from dala_defn.ir import Graph
-from dala_defn.passes.kernels import KernelPlan, kernel_plan
+from dala_defn.ir import Graph, Node, Value
+from dala_defn.ops.spec import OPS
+from dala_defn.passes.kernels import KernelPlan, is_computed, is_reduced, kernel_plan
 
 
 def strides_of(x: np.ndarray[Any, Any], axes: Sequence[int], rank: int) -> list[int]:
@@ -60,3 +61,41 @@ def run_function(
     arrays = [np.asarray(a) for a in args] + results
     run_kernel(plan, split_axes(function, axes), space, arrays, parts)
     return results
+
+
+def evaluate(graph: Graph, args: Sequence[Any], alone: bool = False) -> list[np.ndarray[Any, Any]]:
+    """The outputs of a graph of known sizes: fused nodes by their kernels, others by their reference.
+
+    With ``alone`` a node that a kernel can compute is run by a kernel of its own.
+    """
+    env: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
+    for node in graph.nodes:
+        given = [env[v] for v in node.inputs]
+        if node.op == "fused":
+            a = node.attrs
+            outs = run_function(a["function"], a["space"], a["axes"], a["parallel"], given, parts=2)
+        elif alone and (is_computed(node) or is_reduced(node)):
+            outs = [_alone(node, given)]
+        else:
+            with np.errstate(all="ignore"):
+                found = OPS[node.op].reference(*given, **node.attrs)
+            outs = list(found) if isinstance(found, tuple) else [np.asarray(found)]
+        env.update(zip(node.outputs, outs, strict=True))
+    return [env[v] for v in graph.outputs]
+
+
+def _alone(node: Node, args: Sequence[Any]) -> np.ndarray[Any, Any]:
+    function = Graph("alone", [Value(v.type) for v in node.inputs], [], [])
+    copy = Node(node.op, function.inputs, node.attrs, [v.type for v in node.outputs])
+    function = Graph("alone", function.inputs, [copy], copy.outputs)
+    shape = node.inputs[0].type.shape if is_reduced(node) else node.outputs[0].type.shape
+    if is_reduced(node) and shape[-1] == 1:
+        return np.asarray(args[0][..., 0])
+    number = {i: sum(e != 1 for e in shape[:i]) for i, d in enumerate(shape) if d != 1}
+    axes = []
+    for v in function.inputs:
+        shift = len(shape) - v.type.ndim
+        axes += [-1 if d == 1 else number[i + shift] for i, d in enumerate(v.type.shape)]
+    axes += [-1 if d == 1 else number[i] for i, d in enumerate(copy.outputs[0].type.shape)]
+    parallel = len(number) - (1 if is_reduced(node) else 0)
+    return run_function(function, [d for d in shape if d != 1], axes, parallel, args)[0]

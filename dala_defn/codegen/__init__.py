@@ -6,9 +6,12 @@ imported before a program with fused nodes is loaded: LLVM is large.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from dataclasses import dataclass
+import functools
+from pathlib import Path
 
 from dala_defn.codegen.cache import DiskCache, default_directory
 from dala_defn.codegen.jit import identity, link, object_code, vector_bytes
@@ -16,6 +19,14 @@ from dala_defn.codegen.loops import kernel_module
 from dala_defn.passes.kernels import VERSION, KernelPlan
 
 ABI_VERSION = 1
+
+
+@functools.cache
+def sources() -> str:
+    """A digest of the code that makes kernels: what an older one left on disk is not used."""
+    here = Path(__file__).parent
+    files = [*sorted(here.glob("*.py")), here.parent / "passes" / "kernels.py"]
+    return hashlib.sha256(b"\0".join([f.read_bytes() for f in files if f.exists()])).hexdigest()[:16]
 
 
 @dataclass
@@ -54,7 +65,7 @@ class Kernels:
 
     def _make(self, plan: KernelPlan, key: str) -> int:
         start = time.perf_counter()
-        name = f"{VERSION}.{ABI_VERSION} {key} {identity()}"
+        name = f"{key} {sources()} {VERSION}.{ABI_VERSION} {identity()}"
         symbol = f"dala_kernel_{key}"
         code = self.disk.get(name)
         if code is None:

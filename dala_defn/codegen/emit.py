@@ -18,7 +18,8 @@ Emit = Callable[[Lanes, Sequence[str], DType, Mapping[str, Any]], str]
 def rounded(b: Lanes, x: str, dtype: DType) -> str:
     """A float rounded to float16 or bfloat16, as every op on these is; other dtypes stay."""
     if dtype.short == "f16":
-        return b.convert("fpext", "half", F, b.convert("fptrunc", F, "half", x))
+        # Fenced, or LLVM makes one rounding from double to half of two, which no machine has.
+        return b.convert("fpext", "half", F, b.convert("fptrunc", F, "half", b.intrinsic("arithmetic.fence", F, x)))
     if dtype.short != "bf16":
         return x
     bits = b.convert("bitcast", F, "i32", x)
@@ -53,7 +54,7 @@ def packed(b: Lanes, dtype: DType, x: str) -> str:
     if dtype.kind == "b":
         return b.convert("zext", "i1", "i8", x)
     if dtype.short == "f16":
-        return b.convert("fptrunc", F, "half", x)
+        return b.convert("fptrunc", F, "half", b.intrinsic("arithmetic.fence", F, x))
     if dtype.short == "bf16":
         bits = b.op("lshr", "i32", b.convert("bitcast", F, "i32", x), b.const("i32", 16))
         return b.convert("trunc", "i32", "i16", bits)

@@ -25,7 +25,7 @@ RECOMPUTED = 3  # a number that needs at most this many ops is computed again in
 
 def lanes_of(plan: KernelPlan, vector_bytes: int) -> int:
     """How many elements a kernel takes at a time: two registers of the widest type, or one where the work is heavy."""
-    widest = max([BITS[register(i.out)] // 8 for i in plan.instrs], default=4)
+    widest = max([BITS[register(i.out)] // 8 for i in plan.instrs], default=4) or 1
     work = sum(12 if i.op in FLOAT or i.op == "power" else 1 for i in plan.instrs if i.args)
     return max(4, min(32, vector_bytes // widest * (1 if work > 24 else 2)))
 

@@ -64,6 +64,8 @@ class Fuse(Pass):
         limit: the largest number of nodes in a kernel.
         operands: the largest number of its operands and results.
         alone: from how many elements on a slow op is a kernel by itself.
+        few, small: so few nodes on so few elements are no kernel either: calling Burn for each costs less than a kernel
+            takes to compile.
         rowless: up to how many elements a reduction to a single number is a kernel: it runs on one thread.
     """
 
@@ -72,6 +74,8 @@ class Fuse(Pass):
     limit: int = 512
     operands: int = 48
     alone: int = 4096
+    few: int = 4
+    small: int = 256
     rowless: int = 1 << 15
 
     def run(self, graph: Graph) -> Graph:
@@ -171,10 +175,10 @@ class _Grouping:
             return False
         if g.row and all(is_reduced(n) for n in work):
             return False
-        if len(work) > 1:
-            return True
-        total = size(work[0].outputs[0].type.shape)
-        return work[0].op in _SLOW and (not isinstance(total, int) or total >= self.options.alone)
+        total = size(g.space)
+        if len(work) == 1:
+            return work[0].op in _SLOW and (not isinstance(total, int) or total >= self.options.alone)
+        return len(work) > self.options.few or not isinstance(total, int) or total > self.options.small
 
 
 class _Attempt:

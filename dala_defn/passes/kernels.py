@@ -31,14 +31,17 @@ _INTO_SHORT = (dtypes.bool_, dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uin
 
 def reshapes_ones(node: Node) -> bool:
     """Whether a reshape only adds or removes axes of size 1."""
+    if node.op != "reshape":
+        return False
     given = [d for d in node.inputs[0].type.shape if not is_one(d)]
-    return node.op == "reshape" and given == [d for d in node.outputs[0].type.shape if not is_one(d)]
+    return given == [d for d in node.outputs[0].type.shape if not is_one(d)]
 
 
 def is_free(node: Node) -> bool:
     """Whether a kernel has a node for nothing: it may be repeated in each."""
     if node.op == "constant":
-        return node.outputs[0].type.shape == () and node.outputs[0].type.dtype.kind != "k"
+        t = node.outputs[0].type
+        return all(map(is_one, t.shape)) and t.dtype.kind in "biuf"
     return node.op in ("broadcast_to", "iota") or reshapes_ones(node)
 
 
