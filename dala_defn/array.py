@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dala_defn.dtypes import DType
+from dala_defn.dtypes import DType, from_pairs
 from dala_defn.errors import ArgumentError, ArgumentTypeError
 from dala_defn.ir.types import Type
 from dala_defn.operators import Operators
@@ -42,7 +42,8 @@ class Array(Operators):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The numbers as a read-only NumPy array that shares their memory; valid as long as it is held."""
-        return self._storage.numpy()
+        x = self._storage.numpy()
+        return from_pairs(x) if self._type.dtype.kind == "c" and x.dtype.kind != "c" else x
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         x = self.numpy()
@@ -75,6 +76,9 @@ class Array(Operators):
 
     def __float__(self) -> float:
         return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
 
     def __index__(self) -> int:
         if self.shape != () or not self.dtype.is_integer:

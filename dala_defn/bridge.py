@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dala_defn.array import Array, HostStorage
-from dala_defn.dtypes import DTYPES, DType, as_dtype
+from dala_defn.dtypes import DTYPES, DType, as_dtype, as_pairs, real_of
 from dala_defn.errors import (
     ArgumentError,
     DalaError,
@@ -273,6 +273,8 @@ def pack(engine: Engine, args: Sequence[Any], donate: Sequence[bool] | None = No
 
 def fill(ffi: Any, c: Any, x: np.ndarray[Any, Any], dtype: DType, keep: list[Any]) -> None:
     """Describes a NumPy array to the runtime; it is read where it lies."""
+    if dtype.kind == "c":
+        x, dtype = (as_pairs(x) if x.dtype.kind == "c" else x), real_of(dtype)
     if not x.dtype.isnative or not x.flags.aligned:
         x = np.ascontiguousarray(x, dtype.dtype).reshape(x.shape)
     keep.append(x)
@@ -382,10 +384,10 @@ class Caller:
         packed = ffi.new("dala_arg[]", len(self.args))
         shapes = []
         for i, t in enumerate(self.args):
-            shape = (*t.shape, 2) if t.dtype.kind == "k" else t.shape
+            shape = (*t.shape, 2) if t.dtype.kind in "kc" else t.shape
             shapes.append(ffi.new("int64_t[]", shape))
             c = packed[i].array
-            c.dtype, c.ndim, c.shape = t.dtype.code, len(shape), shapes[-1]
+            c.dtype, c.ndim, c.shape = real_of(t.dtype).code, len(shape), shapes[-1]
         cells = [packed[i].array if self._host[i] else packed[i] for i in range(len(self.args))]
         return packed, cells, ffi.new("dala_error **"), shapes
 
@@ -435,7 +437,7 @@ def to_engine(engine: Engine, x: Any, dtype: DType) -> Array:
     ffi = engine.ffi
     keep: list[Any] = []
     c = ffi.new("dala_array *")
-    source = x._storage.numpy() if isinstance(x, Array) else np.asarray(x)
+    source = x.numpy() if isinstance(x, Array) else np.asarray(x)
     fill(ffi, c, source, dtype, keep)
     result, err = ffi.new("dala_result *"), ffi.new("dala_error **")
     engine.check(engine.lib.dala_tensor_new(engine.handle, c, result, err), err)

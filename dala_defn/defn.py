@@ -221,7 +221,7 @@ class Traced:
             Arg(n, "key" if v.type.dtype.kind == "k" else "arg", d)
             for n, d, v in zip(names, given, g.inputs, strict=True)
         )
-        return Entry(name, g, args, tuple(Result(n) for n in self.result_names))
+        return Entry(name, g, args, tuple(Result(n) for n in self.result_names)).shown_as(self.graph)
 
 
 class Compiled:
@@ -234,7 +234,7 @@ class Compiled:
         self.program = Program((entry,), dims_of([entry]))
         self.executable = runner.load(self.program)
         self.index = self.executable.entry("main")
-        self.results = [v.type for v in self.graph.outputs]
+        self.results = [v.type for v in traced.graph.outputs]
         self.donate = [*donate, *(False for _ in traced.captures)] if any(donate) else None
         self.single = self.traced.tree == trees.flatten(0)[1]
         self.simple = traced.captured.simple
@@ -517,7 +517,7 @@ class Defn:
             name = f"captured/{i}"
             tensors[name] = np.asarray(x)
             at = len(bound.leaves) + i
-            args[at] = Arg(args[at].name, f"state:{name}")
+            args[at] = replace(args[at], role=f"state:{name}")
         entry = Entry("main", entry.graph, tuple(args), entry.results)
         write_program(path, Program((entry,), dims_of([entry]), tensors))
 

@@ -1,12 +1,24 @@
 """The op table: every primitive, defined once. ``ops.tanh(x)`` applies one; ``ops.OPS`` is the table."""
 
 from dala_defn import ir
-from dala_defn.ops import binary, contraction, creation, indexing, movement, random, reduction, structure, unary, window
+from dala_defn.ops import (
+    binary,
+    contraction,
+    creation,
+    indexing,
+    movement,
+    parts,
+    random,
+    reduction,
+    structure,
+    unary,
+    window,
+)
 from dala_defn.ops.bind import bind, current_trace, install_eager, pop_trace, push_trace
 from dala_defn.ops.creation import lit
 from dala_defn.ops.spec import OPS, OpSpec
 
-FAMILIES = (binary, contraction, creation, indexing, movement, random, reduction, structure, unary, window)
+FAMILIES = (binary, contraction, creation, indexing, movement, parts, random, reduction, structure, unary, window)
 
 
 def parse(text: str, file: str | None = None) -> ir.Graph:
