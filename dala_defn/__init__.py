@@ -25,12 +25,13 @@ from dala_defn import (
     random,
     trees,
 )
+from dala_defn.arguments import spec
 from dala_defn.array import Array
+from dala_defn.compiled import Compiled as _Compiled
 from dala_defn.composites import Composite as _Composite
 from dala_defn.composites import composite
-from dala_defn.defn import Compiled as _Compiled
 from dala_defn.defn import Defn as _Defn
-from dala_defn.defn import defn, executor, spec, using
+from dala_defn.defn import defn
 from dala_defn.dtypes import (
     bfloat16,
     bool_,
@@ -50,6 +51,7 @@ from dala_defn.dtypes import (
     uint32,
     uint64,
 )
+from dala_defn.eager import install as _install_eager
 from dala_defn.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -69,6 +71,7 @@ from dala_defn.errors import (
     TraceError,
     VerifyError,
 )
+from dala_defn.executors import executor, using
 from dala_defn.export import Artifact as _Artifact
 from dala_defn.export import EntryPoint as _EntryPoint
 from dala_defn.export import load
@@ -180,3 +183,4 @@ for _holder in (
     errors.boundaries(_holder)
 errors.boundaries(_Defn, ["lower", "compile", "export"])
 errors.install_excepthook()
+_install_eager()

@@ -7,352 +7,25 @@ import inspect
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from dala_defn import composites, dtypes, ops, trees
-from dala_defn.array import Array, host_array
+from dala_defn import composites, ops, trees
+from dala_defn.arguments import Arguments, Bound, as_operand
+from dala_defn.array import Array
 from dala_defn.artifacts import dims_of, write_program
-from dala_defn.captures import ByInstance, Captured, exact, weak
-from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError, ShapeError, leave
-from dala_defn.ir import Graph, Type
-from dala_defn.ir.codec import relative_file
-from dala_defn.ir.program import Arg, Entry, Program, Result
-from dala_defn.ops.spec import OpSpec
+from dala_defn.captures import ByInstance, weak
+from dala_defn.compiled import Compiled, Traced
+from dala_defn.errors import DalaError, leave
+from dala_defn.executors import chosen, executor
+from dala_defn.ir import Graph
+from dala_defn.ir.program import Arg, Entry, Program
 from dala_defn.passes.pipeline import compile_passes
-from dala_defn.shapes import DimExpr, as_shape
-from dala_defn.sources import Location
-from dala_defn.trace import Tracer, explain, trace_function
 
 CACHE = 128
-
-
-class Executable(Protocol):
-    """A loaded program."""
-
-    def entry(self, name: str) -> int:
-        """The index of an entry."""
-        ...
-
-    def run(
-        self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
-    ) -> list[Array]:
-        """One run."""
-        ...
-
-    def get_state(self, path: str, type: Type) -> Array:
-        """A tensor of the program's state."""
-        ...
-
-    def set_state(self, path: str, value: Any) -> None:
-        """Replaces a tensor of the program's state."""
-        ...
-
-
-class Executor(Protocol):
-    """What runs programs and single ops."""
-
-    name: str
-
-    def load(self, program: Program) -> Executable:
-        """A program ready to run."""
-        ...
-
-    def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:
-        """Runs one op on concrete arrays."""
-        ...
-
-    def place(self, x: Any, dtype: Any) -> Array:
-        """A copy of an array where this executor keeps its own."""
-        ...
-
-    def share(self, x: Array) -> Array:
-        """A second array over the same numbers."""
-        ...
-
-
-_executors: dict[str, Executor] = {}
-_lock = threading.Lock()
-
-
-class _Current(threading.local):
-    name: str | None = None
-
-
-_current = _Current()
-
-
-def executor(name: str | None = None) -> Executor:
-    """The executor of this name: ``"flex"`` (Burn on the CPU) or ``"reference"`` (NumPy).
-
-    Without a name, the one chosen by ``using``, else by the variable ``DALA_EXECUTOR``, else ``"flex"``.
-    """
-    name = name or _current.name or os.environ.get("DALA_EXECUTOR") or "flex"
-    found = _executors.get(name)
-    if found is None:
-        with _lock:
-            found = _executors.get(name)
-            if found is None:
-                found = _executors[name] = _make_executor(name)
-    return found
-
-
-def _make_executor(name: str) -> Executor:
-    if name == "reference":
-        from dala_defn.executors.reference import ReferenceExecutor
-
-        return ReferenceExecutor()
-    if name == "flex":
-        from dala_defn.executors.burn import BurnExecutor
-
-        return BurnExecutor(name)
-    raise ArgumentError(f"there is no executor {name!r}", hint='"flex" or "reference"')
-
-
-@contextmanager
-def using(name: str) -> Iterator[None]:
-    """Runs everything inside, in this thread, on another executor.
-
-    Example:
-        >>> with dd.using("reference"):
-        ...     y = dd.exp(dd.array([0.0]))
-    """
-    before = _current.name
-    executor(name)
-    _current.name = name
-    try:
-        yield
-    finally:
-        _current.name = before
-
-
-class TensorSpec:
-    """The shape and dtype of an array that is not there; sizes may be names or expressions such as ``"2*b"``."""
-
-    __slots__ = ("dtype", "name", "shape")
-
-    def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str = "") -> None:
-        self.shape = as_shape(shape)
-        self.dtype = dtypes.as_dtype(dtype)
-        self.name = name
-
-    @property
-    def type(self) -> Type:
-        """As a type of the IR."""
-        return Type(self.dtype, self.shape)
-
-    def __repr__(self) -> str:
-        return f"spec({self.type})"
-
-
-def spec(shape: Any, dtype: Any = dtypes.float32, name: str = "") -> TensorSpec:
-    """Stands for an array of this shape and dtype in ``lower``, ``compile`` and ``export``.
-
-    Example:
-        >>> dd.spec(("b", 784), dd.float32)
-        spec(f32[b, 784])
-    """
-    return TensorSpec(shape, dtype, name)
-
-
-def type_of(x: Any, path: str) -> tuple[Type, str | None]:
-    """The type of an argument's leaf, and its kind when it is a Python number (weak).
-
-    Raises:
-        ArgumentTypeError: when it is no array.
-    """
-    if isinstance(x, Tracer) and ops.current_trace() is None:
-        raise explain(_escaped(x), (x,))
-    if isinstance(x, (Array, Tracer)):
-        return Type(x.dtype, tuple(x.shape)), x.weak if isinstance(x, Tracer) else None
-    if isinstance(x, (np.ndarray, np.generic)):
-        return Type(dtypes.as_dtype(x.dtype), np.shape(x)), None
-    if isinstance(x, TensorSpec):
-        return x.type, None
-    kind = dtypes.weak_kind(x)
-    if kind is not None:
-        return Type(dtypes.promote_weak(None, kind), ()), kind
-    raise ArgumentTypeError(
-        f"argument {path} is a {type(x).__name__}, which is no array",
-        hint=f"@defn(static_argnames=({path.split('/')[0]!r},)) for a value that is part of the program",
-    )
-
-
-class Traced:
-    """One trace of a function: its graph, its captures, and how results are put together."""
-
-    def __init__(self, defn: Defn, bound: _Bound) -> None:
-        self.names = bound.names
-        self.types = [type_of(x, n)[0] for x, n in zip(bound.leaves, bound.names, strict=True)]
-        weak = [type_of(x, n)[1] for x, n in zip(bound.leaves, bound.names, strict=True)]
-        shape: list[trees.Tree] = []
-        paths: list[str] = []
-
-        def body(*leaves: Any) -> list[Any]:
-            out = defn.call_with(bound, leaves)
-            flat = trees.flatten_with_paths(out)
-            for path, leaf in flat:
-                if not isinstance(leaf, (Tracer, Array, np.ndarray, np.generic)) and dtypes.weak_kind(leaf) is None:
-                    raise ArgumentTypeError(
-                        f"{defn.__name__} returns a {type(leaf).__name__} at {trees.show_path(path) or 'its top'}, "
-                        "which is no array",
-                        rule="results are arrays, numbers, or dicts, lists, tuples and dataclasses of them",
-                    )
-            shape.append(trees.flatten(out)[1])
-            paths.extend(trees.show_path(p) or "0" for p, _ in flat)
-            return [leaf for _, leaf in flat]
-
-        self.graph, self.captures = trace_function(body, self.types, defn.__name__, bound.names, weak)
-        self.tree = shape[0]
-        self.result_names = paths
-        self.captured = Captured(defn.f, self.captures)
-
-    def entry(self, name: str, donate: Sequence[bool], graph: Graph | None = None) -> Entry:
-        """The trace as an entry of a program; captures come last, as arguments."""
-        g = graph or self.graph
-        given = [*donate, *(False for _ in self.captures)]
-        names = [*self.names, *(f"captured_{i}" for i in range(len(self.captures)))]
-        args = tuple(
-            Arg(n, "key" if v.type.dtype.kind == "k" else "arg", d)
-            for n, d, v in zip(names, given, g.inputs, strict=True)
-        )
-        return Entry(name, g, args, tuple(Result(n) for n in self.result_names)).shown_as(self.graph)
-
-
-class Compiled:
-    """A trace, compiled: call it with leaves in order, or through the ``Defn`` that made it."""
-
-    def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
-        self.traced = traced
-        self.graph = compile_passes(traced.graph)
-        entry = traced.entry("main", donate, self.graph)
-        self.program = Program((entry,), dims_of([entry]))
-        self.executable = runner.load(self.program)
-        self.index = self.executable.entry("main")
-        self.results = [v.type for v in traced.graph.outputs]
-        self.donate = [*donate, *(False for _ in traced.captures)] if any(donate) else None
-        self.single = self.traced.tree == trees.flatten(0)[1]
-        self.simple = traced.captured.simple
-
-    def run(self, leaves: list[Any], captures: list[Any]) -> Any:
-        """One run; one call into the runtime."""
-        args = leaves if not captures else leaves + captures
-        try:
-            outs = self.executable.run(self.index, args, self.results, self.donate)
-        except DalaError as error:
-            error.location = self._place(error.location)
-            raise
-        return outs[0] if self.single else trees.unflatten(self.traced.tree, outs)
-
-    def fast_call(self, args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], tuple[Any] | None] | None:
-        """A call with everything prepared, for positional arrays like these; it gives ``None`` when it does not fit."""
-        make = getattr(self.executable, "caller", None)
-        if make is None or self.donate is not None or len(self.traced.types) != len(args):
-            return None
-        host = [not isinstance(x, Array) for x in (*args, *self.traced.captures)]
-        caller = make(self.index, [v.type for v in self.graph.inputs], host, self.results)
-        if caller is None:
-            return None
-        captured, simple, tree = self.traced.captured, self.simple, None if self.single else self.traced.tree
-
-        def call(args: tuple[Any, ...]) -> tuple[Any] | None:
-            if not simple:
-                captures = captured.current()
-                if captures is None:
-                    return None
-                args = (*args, *captures)
-            try:
-                outs = caller(args)
-            except DalaError as error:
-                error.location = self._place(error.location)
-                raise
-            if outs is None or tree is None:
-                return outs
-            return (trees.unflatten(tree, outs),)
-
-        return call
-
-    def _place(self, told: Location | None) -> Location | None:
-        """The place that the runtime tells, with the whole path of its file: programs hold the end of it only."""
-        if told is None:
-            return None
-        for graph in [self.graph, *self.graph.functions()]:
-            for node in graph.nodes:
-                at = None if node.loc is None else node.loc.resolve()
-                if (
-                    at is not None
-                    and told is not None
-                    and told == replace(at, file=told.file)
-                    and relative_file(at.file) == told.file
-                ):
-                    return at
-        return told
-
-    def __call__(self, *args: Any) -> Any:
-        """Runs on arrays that fit the compiled types.
-
-        Raises:
-            ShapeError: when an argument does not fit.
-        """
-        leaves = trees.flatten(args)[0]
-        if len(leaves) != len(self.traced.types):
-            raise ArgumentTypeError(f"{len(self.traced.types)} arrays are taken, not {len(leaves)}")
-        for name, want, x in zip(self.traced.names, self.traced.types, leaves, strict=True):
-            have = type_of(x, name)[0]
-            if have.dtype is not want.dtype and dtypes.weak_kind(x) is None:
-                raise ArgumentTypeError(f"argument {name} is {have}, compiled for {want}")
-            if have.ndim != want.ndim or any(
-                isinstance(d, int) and d != n for d, n in zip(want.shape, have.shape, strict=True)
-            ):
-                raise ShapeError(f"argument {name} is {have}, compiled for {want}")
-        captures = self.traced.captured.current()
-        if captures is None:
-            raise ArgumentError("what the function captured has changed since it was compiled", hint="compile again")
-        return self.run([as_operand(x, t) for x, t in zip(leaves, self.traced.types, strict=True)], captures)
-
-
-def as_operand(x: Any, t: Type) -> Any:
-    """A leaf as the executor takes it: Python numbers become arrays of rank 0."""
-    return dtypes.scalar_array(x, t.dtype) if dtypes.weak_kind(x) is not None else x
-
-
-class _Bound:
-    """The arguments of a call, sorted into traced leaves and static values."""
-
-    __slots__ = ("donate", "dynamic", "key", "leaves", "names", "statics", "tree")
-
-    def __init__(self, defn: Defn, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        try:
-            given = defn.signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise ArgumentTypeError(f"{defn.__name__}{defn.signature}: {error}") from None
-        given.apply_defaults()
-        dynamic: dict[str, Any] = {}
-        self.statics: dict[str, Any] = {}
-        for name, x in given.arguments.items():
-            (self.statics if name in defn.static else dynamic)[name] = x
-        # In the order of the signature: a dict would be sorted by name, and leaves would not be in the call's order.
-        self.dynamic = tuple(dynamic)
-        values = tuple(dynamic.values())
-        paths = [(self.dynamic[path[0]], *path[1:]) for path, _ in trees.flatten_with_paths(values)]
-        self.names = [trees.show_path(path) for path in paths]
-        self.leaves, self.tree = trees.flatten(values)
-        self.donate = [path[0] in defn.donate for path in paths]
-        for name, x in self.statics.items():
-            try:
-                hash(x)
-            except TypeError:
-                raise ArgumentTypeError(
-                    f"static argument {name} is not hashable: {type(x).__name__}", hint="a tuple for a list"
-                ) from None
-        types = tuple([type_of(x, n) for x, n in zip(self.leaves, self.names, strict=True)])
-        statics = tuple((k, exact(v)) for k, v in self.statics.items())
-        self.key = (self.dynamic, self.tree, types, statics)
 
 
 class Defn:
@@ -375,14 +48,12 @@ class Defn:
         self.__name__: str = getattr(f, "__name__", type(f).__name__).replace("<lambda>", "lambda")
         self._f = f
         self._owner: Callable[[], Any] | None = None
-        self.signature = inspect.signature(f)
-        self.static = frozenset([static_argnames] if isinstance(static_argnames, str) else static_argnames)
+        static = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
         if isinstance(f, composites.Composite):
-            self.static |= frozenset(f.keywords)
-        self.donate = frozenset([donate_argnames] if isinstance(donate_argnames, str) else donate_argnames)
-        for name in self.static | self.donate:
-            if name not in self.signature.parameters:
-                raise ArgumentError(f"{self.__name__} has no argument {name!r}")
+            static.update(f.keywords)
+        donate = {donate_argnames} if isinstance(donate_argnames, str) else set(donate_argnames)
+        self.arguments = Arguments(f, self.__name__, static, donate)
+        self.signature = self.arguments.signature
         self.executor = executor
         self.traces = 0
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
@@ -392,7 +63,7 @@ class Defn:
         parameters = self.signature.parameters.values()
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         plain = all(p.kind in kinds for p in parameters)
-        self._arity = len(self.signature.parameters) if plain and not self.static else -1
+        self._arity = len(self.signature.parameters) if plain and not self.arguments.static else -1
 
     @property
     def f(self) -> Callable[..., Any]:
@@ -406,7 +77,7 @@ class Defn:
 
     def _bound(self, instance: Any) -> Defn:
         """The function as a method of one object, which it does not keep alive."""
-        options = {"static_argnames": tuple(self.static), "donate_argnames": tuple(self.donate)}
+        options = {"static_argnames": tuple(self.arguments.static), "donate_argnames": tuple(self.arguments.donate)}
         found = Defn(self._f.__get__(instance), executor=self.executor, **options)
         found._f = found.__wrapped__ = self._f  # type: ignore[attr-defined]
         found._owner = weak(instance)
@@ -437,7 +108,7 @@ class Defn:
         return self._slow(args, kwargs)
 
     def _fast_key(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        key: list[Any] = [_current.name]
+        key: list[Any] = [chosen.name]
         for x in args:
             kind = type(x)
             if kind is Array:
@@ -450,7 +121,7 @@ class Defn:
         return tuple(key)
 
     def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        bound = _Bound(self, args, kwargs)
+        bound = self.arguments.bind(args, kwargs)
         runner = executor(self.executor)
         key = (bound.key, runner.name)
         with self._lock:
@@ -470,22 +141,13 @@ class Defn:
         leaves = [as_operand(x, t) for x, t in zip(bound.leaves, compiled.traced.types, strict=True)]
         return compiled.run(leaves, captures)
 
-    def call_with(self, bound: _Bound, leaves: Sequence[Any]) -> Any:
-        """The function itself, applied to these leaves in the place of the call's."""
-        dynamic = zip(bound.dynamic, trees.unflatten(bound.tree, leaves), strict=True)
-        arguments = {**dict(dynamic), **bound.statics}
-        ordered = inspect.BoundArguments(
-            self.signature, OrderedDict((k, arguments[k]) for k in self.signature.parameters if k in arguments)
-        )
-        return self.f(*ordered.args, **ordered.kwargs)
-
-    def trace(self, bound: _Bound) -> Traced:
+    def trace(self, bound: Bound) -> Traced:
         """Traces the function once."""
         self.traces += 1
-        return Traced(self, bound)
+        return Traced(self.f, self.arguments, bound)
 
     def _in_trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        bound = _Bound(self, args, kwargs)
+        bound = self.arguments.bind(args, kwargs)
         traced = self.trace(bound)
         attrs = {"function": traced.graph, "composite": ""}
         operands = [as_operand(x, t) for x, t in zip(bound.leaves, traced.types, strict=True)]
@@ -494,11 +156,11 @@ class Defn:
 
     def lower(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph for these arguments, as traced; arrays or ``spec``s. Its ``str`` is the text form."""
-        return self.trace(_Bound(self, args, kwargs)).graph
+        return self.trace(self.arguments.bind(args, kwargs)).graph
 
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
         """The program for these arguments or specs, ready to be called with arrays that fit."""
-        bound = _Bound(self, args, kwargs)
+        bound = self.arguments.bind(args, kwargs)
         return Compiled(self.trace(bound), bound.donate, executor(self.executor))
 
     def export(self, path: str | os.PathLike[str], *specs: Any, **kwargs: Any) -> None:
@@ -509,7 +171,7 @@ class Defn:
         Example:
             >>> f.export("f.dala", dd.spec(("b", 8)))
         """
-        bound = _Bound(self, specs, kwargs)
+        bound = self.arguments.bind(specs, kwargs)
         traced = self.trace(bound)
         entry = traced.entry("main", [False] * len(bound.leaves), compile_passes(traced.graph))
         args, tensors = list(entry.args), {}
@@ -517,7 +179,7 @@ class Defn:
             name = f"captured/{i}"
             tensors[name] = np.asarray(x)
             at = len(bound.leaves) + i
-            args[at] = replace(args[at], role=f"state:{name}")
+            args[at] = Arg(args[at].name, f"state:{name}", dtype=args[at].dtype)
         entry = Entry("main", entry.graph, tuple(args), entry.results)
         write_program(path, Program((entry,), dims_of([entry]), tensors))
 
@@ -573,58 +235,3 @@ def defn(
     if f is None:
         return lambda g: Defn(g, **options)  # type: ignore[arg-type]
     return Defn(f, **options)  # type: ignore[arg-type]
-
-
-def run_eager(op: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Runs one op on concrete arrays: the handler of ``bind`` outside traces."""
-    if op.name == "constant":
-        literal = attrs["value"]
-        return (host_array(literal.array, literal.dtype),)
-    for i, x in enumerate(args):
-        if isinstance(x, Tracer):
-            raise explain(_escaped(x), (x,)) from None
-        if not isinstance(x, (Array, np.ndarray, np.generic)):
-            raise ArgumentTypeError(f"{op.name}: operand {i} is a {type(x).__name__}, which is no array")
-    try:
-        types = op.infer(*[type_of(x, "")[0] for x in args], **attrs)
-    except DalaError as error:
-        raise explain(error, args) from None
-    if op.name == "call":
-        graph = attrs["function"]
-        program = Program(
-            (
-                Entry(
-                    "main",
-                    graph,
-                    tuple(Arg(str(i)) for i in range(len(args))),
-                    tuple(Result(str(i)) for i in range(len(types))),
-                ),
-            )
-        )
-        loaded = executor().load(program)
-        return tuple(loaded.run(loaded.entry("main"), args, types))
-    for t in types:
-        if any(isinstance(d, DimExpr) for d in t.shape):
-            raise ShapeError(f"{op.name}: a symbolic size outside a trace", hint="a number")
-    return tuple(executor().run_op(op, args, attrs, types))
-
-
-def _escaped(x: Tracer) -> DalaError:
-    return EscapedTracerError(
-        "a traced value is used after its trace has ended", hint="return the value instead of storing it"
-    )
-
-
-_composites: dict[composites.Composite, Defn] = {}
-
-
-def run_composite(c: composites.Composite, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-    """Runs a composite on concrete arrays, as a small cached ``@defn``."""
-    found = _composites.get(c)
-    if found is None:
-        found = _composites[c] = Defn(c.f, static_argnames=c.keywords)
-    return found(*args, **attrs)
-
-
-ops.install_eager(run_eager)
-composites.install_runner(run_composite)

@@ -276,6 +276,10 @@ def scalar_array(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
                 code="E202",
                 hint=f"a wider dtype, such as dd.array({value}, dtype=dd.int64)",
             )
+    if weak_kind(value) == "c" and dtype.kind not in "cb":
+        raise DTypeError(
+            f"{value} does not fit {dtype}: it is complex", code="E202", hint=f"{value}.real, or dtype=dd.complex64"
+        )
     with np.errstate(over="ignore"):
         return np.asarray(value).astype(dtype.dtype)
 

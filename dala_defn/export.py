@@ -7,10 +7,11 @@ import os
 from typing import Any
 
 from dala_defn import ops
+from dala_defn.arguments import as_operand, type_of
 from dala_defn.array import Array
-from dala_defn.defn import as_operand, executor, type_of
 from dala_defn.dtypes import weak_kind
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DTypeError, FileError, ShapeError
+from dala_defn.executors import executor
 from dala_defn.ir.codec import decode
 from dala_defn.ir.program import Entry, state_path
 

@@ -181,7 +181,7 @@ def main(argv):
     part, parts, first = map(int, argv)
     os.environ["RAYON_NUM_THREADS"] = "1"
     ENGINE = bridge.Engine("flex", {"memory_limit": LIMIT})
-    executors = sys.modules["dala_defn.defn"]._executors
+    executors = sys.modules["dala_defn.executors"]._executors
     executors["flex"] = BurnExecutor("flex", {"memory_limit": LIMIT})
     executors["reference"] = ReferenceExecutor(memory_limit=LIMIT)
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))

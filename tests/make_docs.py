@@ -26,7 +26,7 @@ Each number is the largest error seen, in units in the last place of the result,
 float64: in the widest float there is); for reductions and contractions the unit is that of the sum of magnitudes. `0`
 is exact; `0.50` is correctly rounded. The column `ulp` is the bound that the table states and that the tests hold
 every executor to. "refuses" is a `DTypeError` before anything runs. Eager and compiled results have the same bits.
-`call` is not here: it is its function.
+`call` and `fused` are not here: they are their function.
 """
 
 

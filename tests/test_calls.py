@@ -401,7 +401,7 @@ def test_the_end_of_the_process_does_not_wait_for_a_thread():
 @pytest.fixture
 def faulty(monkeypatch):
     """An executor in which every ``tanh`` panics."""
-    executors = sys.modules["dala_defn.defn"]._executors
+    executors = sys.modules["dala_defn.executors"]._executors
     monkeypatch.setitem(executors, "flex", BurnExecutor("flex", {"fault": "panic:tanh"}))
 
 

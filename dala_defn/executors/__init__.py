@@ -1,1 +1,116 @@
-"""What runs a graph: the NumPy reference, which is the oracle, and the Burn runtime."""
+"""What runs a graph: the NumPy reference, which is the oracle, and the Burn runtime; and the choice among them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from dala_defn.array import Array
+from dala_defn.errors import ArgumentError
+from dala_defn.ir import Type
+from dala_defn.ir.program import Program
+from dala_defn.ops.spec import OpSpec
+
+
+class Executable(Protocol):
+    """A loaded program."""
+
+    def entry(self, name: str) -> int:
+        """The index of an entry."""
+        ...
+
+    def run(
+        self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
+    ) -> list[Array]:
+        """One run."""
+        ...
+
+    def get_state(self, path: str, type: Type) -> Array:
+        """A tensor of the program's state."""
+        ...
+
+    def set_state(self, path: str, value: Any) -> None:
+        """Replaces a tensor of the program's state."""
+        ...
+
+
+class Executor(Protocol):
+    """What runs programs and single ops."""
+
+    name: str
+
+    def load(self, program: Program) -> Executable:
+        """A program ready to run."""
+        ...
+
+    def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:
+        """Runs one op on concrete arrays."""
+        ...
+
+    def place(self, x: Any, dtype: Any) -> Array:
+        """A copy of an array where this executor keeps its own."""
+        ...
+
+    def share(self, x: Array) -> Array:
+        """A second array over the same numbers."""
+        ...
+
+
+_executors: dict[str, Executor] = {}
+_lock = threading.Lock()
+
+
+class Chosen(threading.local):
+    """The name that ``using`` chose in this thread, if any."""
+
+    name: str | None = None
+
+
+chosen = Chosen()
+
+
+def executor(name: str | None = None) -> Executor:
+    """The executor of this name: ``"flex"`` (Burn on the CPU) or ``"reference"`` (NumPy).
+
+    Without a name, the one chosen by ``using``, else by the variable ``DALA_EXECUTOR``, else ``"flex"``.
+    """
+    name = name or chosen.name or os.environ.get("DALA_EXECUTOR") or "flex"
+    found = _executors.get(name)
+    if found is None:
+        with _lock:
+            found = _executors.get(name)
+            if found is None:
+                found = _executors[name] = _make_executor(name)
+    return found
+
+
+def _make_executor(name: str) -> Executor:
+    if name == "reference":
+        from dala_defn.executors.reference import ReferenceExecutor
+
+        return ReferenceExecutor()
+    if name == "flex":
+        from dala_defn.executors.burn import BurnExecutor
+
+        return BurnExecutor(name)
+    raise ArgumentError(f"there is no executor {name!r}", hint='"flex" or "reference"')
+
+
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    """Runs everything inside, in this thread, on another executor.
+
+    Example:
+        >>> with dd.using("reference"):
+        ...     y = dd.exp(dd.array([0.0]))
+    """
+    before = chosen.name
+    executor(name)
+    chosen.name = name
+    try:
+        yield
+    finally:
+        chosen.name = before

@@ -18,6 +18,7 @@ from dala_defn.ir import Graph, Node, Type, Value
 from dala_defn.ir.program import Bounds, Program, state_path
 from dala_defn.ops.random import KEY_RECORD, pack_keys
 from dala_defn.ops.spec import OPS, OpSpec
+from dala_defn.ops.structure import CALLED
 from dala_defn.shapes import DimExpr, evaluate, show
 
 
@@ -143,8 +144,8 @@ def _run(graph: Graph, args: Sequence[np.ndarray[Any, Any]], sizes: Mapping[str,
     env: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
     for node in graph.nodes:
         operands = [env[v] for v in node.inputs]
-        if node.op == "call":
-            outs: Any = tuple(_run(node.attrs["function"], operands, sizes))
+        if node.op in CALLED:
+            outs: Any = tuple(_run(node.attrs[CALLED[node.op]], operands, sizes))
         else:
             attrs = {k: _concrete(a, sizes) for k, a in node.attrs.items()}
             try:

@@ -1,5 +1,6 @@
 """The public functions over arrays, with NumPy's names; each works eagerly and inside ``@defn``."""
 
+from dala_defn.functions.complexes import angle, complex, conj, conjugate, imag, real
 from dala_defn.functions.creation import (
     arange,
     array,
@@ -130,6 +131,7 @@ __all__ = [
     "absolute",
     "add",
     "all",
+    "angle",
     "any",
     "arange",
     "arccos",
@@ -153,7 +155,10 @@ __all__ = [
     "broadcast_to",
     "ceil",
     "clip",
+    "complex",
     "concatenate",
+    "conj",
+    "conjugate",
     "conv",
     "cos",
     "cosh",
@@ -177,6 +182,7 @@ __all__ = [
     "full_like",
     "greater",
     "greater_equal",
+    "imag",
     "isfinite",
     "isinf",
     "isnan",
@@ -212,6 +218,7 @@ __all__ = [
     "power",
     "prod",
     "ravel",
+    "real",
     "reciprocal",
     "remainder",
     "repeat",

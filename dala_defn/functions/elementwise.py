@@ -7,6 +7,7 @@ from typing import Any
 
 from dala_defn import dtypes, ops
 from dala_defn.errors import DTypeError
+from dala_defn.functions import complexes
 from dala_defn.functions.base import convert, dtype_of, inexact, operands, same, value
 from dala_defn.ops.spec import OPS, OpSpec
 
@@ -71,13 +72,24 @@ def _numeric(name: str, op: str, *, rounding: bool = False) -> Callable[[Any], A
 
 negative = _numeric("negative", "neg")
 absolute = _numeric("absolute", "abs")
-sign = _numeric("sign", "sign")
+_sign = _numeric("sign", "sign")
 floor = _numeric("floor", "floor", rounding=True)
 ceil = _numeric("ceil", "ceil", rounding=True)
 trunc = _numeric("trunc", "trunc", rounding=True)
 rint = _numeric("rint", "round", rounding=True)
 bitwise_not = _numeric("bitwise_not", "bitwise_not")
 stop_gradient = _numeric("stop_gradient", "stop_gradient")
+
+
+def sign(x: Any, /) -> Any:
+    """-1, 0 or 1 by sign, elementwise; NaN stays NaN. Of a complex number ``x / abs(x)``, 0 at 0.
+
+    Example:
+        >>> dd.sign(dd.array([-2.0, 0.0]))
+        array([-1.,  0.], dtype=float32)
+    """
+    x = value(x)
+    return complexes.direction(x) if dtype_of(x).kind == "c" else _sign(x)
 
 
 def round(x: Any, decimals: int = 0) -> Any:
@@ -251,7 +263,7 @@ def isinf(x: Any, /) -> Any:
         array([False,  True])
     """
     x = value(x)
-    return logical_not(logical_or(isfinite(x), isnan(x)))
+    return complexes.isinf(x) if dtype_of(x).kind == "c" else logical_not(logical_or(isfinite(x), isnan(x)))
 
 
 def square(x: Any, /) -> Any:

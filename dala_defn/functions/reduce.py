@@ -8,6 +8,7 @@ from typing import Any
 from dala_defn import dtypes
 from dala_defn.dtypes import accumulator
 from dala_defn.functions.base import convert, dim_value, dtype_of, inexact, value
+from dala_defn.functions.complexes import complex, imag, real
 from dala_defn.functions.elementwise import absolute, sqrt, where
 from dala_defn.functions.shape import ravel, reshape
 from dala_defn.ops.spec import OPS
@@ -110,12 +111,15 @@ def mean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -
     wide = dtypes.float32 if out.itemsize == 2 else out
     x = convert(x, wide)
     axes = normalize_axes(axis, len(x.shape))
-    count = dim_value(size(x.shape[a] for a in axes), wide)
-    return convert(OPS["div"](_reduce("sum", x, axes, keepdims), count), out)
+    count = dim_value(size(x.shape[a] for a in axes), dtypes.real_of(wide))
+    total = _reduce("sum", x, axes, keepdims)
+    if wide.kind == "c":
+        return complex(*(OPS["div"](part, count) for part in (real(total), imag(total))))
+    return convert(OPS["div"](total, count), out)
 
 
 def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Any:
-    """The variance over axes: the mean square distance from the mean, divided by the count less ``ddof``.
+    """The variance over axes: the mean square distance from the mean, divided by the count less ``ddof``; it is real.
 
     Example:
         >>> dd.var(dd.array([1.0, 3.0]))
@@ -126,8 +130,13 @@ def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Any
     wide = convert(x, dtypes.float32) if out.itemsize == 2 else x
     axes = normalize_axes(axis, len(x.shape))
     center = OPS["sub"](wide, mean(wide, axes, keepdims=True))
-    total = _reduce("sum", OPS["mul"](center, center), axes, keepdims)
-    return convert(total / dim_value(size(x.shape[a] for a in axes) - ddof, dtype_of(wide)), out)
+    if out.kind == "c":
+        parts, out = (real(center), imag(center)), dtypes.real_of(out)
+        squares = OPS["add"](*(OPS["mul"](part, part) for part in parts))
+    else:
+        squares = OPS["mul"](center, center)
+    total = _reduce("sum", squares, axes, keepdims)
+    return convert(total / dim_value(size(x.shape[a] for a in axes) - ddof, dtype_of(total)), out)
 
 
 def std(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Any:
@@ -230,6 +239,8 @@ def norm(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
         array(5., dtype=float32)
     """
     x = inexact(x)
+    if dtype_of(x).kind == "c":
+        x = absolute(x)
     largest = OPS["stop_gradient"](max(absolute(x), axis, keepdims=True)) if size(x.shape) != 0 else 1
     scale = where(OPS["isfinite"](largest) & (largest > 0), largest, 1) if size(x.shape) != 0 else 1
     scaled = x / scale

@@ -86,7 +86,7 @@ class _Encoder:
                 "results": [i for i, r in enumerate(e.results) if r.dtype is not None],
             }
             for e in self.program.entries
-            if any(x.dtype is not None for x in (*e.args, *e.results))
+            if any(a.dtype is not None for a in e.args) or any(r.dtype is not None for r in e.results)
         }
         return write(dumps(value), self.tensors, self.program.aliases, dumps(complex) if complex else "")
 

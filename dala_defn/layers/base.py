@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from dala_defn import dtypes, ops, random, trees
+from dala_defn.arguments import TensorSpec
 from dala_defn.array import Array
 from dala_defn.captures import watch
-from dala_defn.defn import TensorSpec, defn, executor
+from dala_defn.defn import defn
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, Operand, ShapeError
+from dala_defn.executors import executor
 from dala_defn.functions.base import dtype_of, value
 from dala_defn.ir import Type
 from dala_defn.layers.symbols import Symbol, record

@@ -7,7 +7,7 @@ from typing import Any
 
 from dala_defn import functions as F
 from dala_defn import random, trees
-from dala_defn.defn import TensorSpec
+from dala_defn.arguments import TensorSpec
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from dala_defn.functions.base import dtype_of, value
 from dala_defn.ir import Type

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dala_defn import dtypes, trees
-from dala_defn.defn import TensorSpec
+from dala_defn.arguments import TensorSpec
 from dala_defn.errors import ArgumentTypeError
 from dala_defn.shapes import DimExpr, as_shape
 

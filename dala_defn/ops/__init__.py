@@ -5,6 +5,7 @@ from dala_defn.ops import (
     binary,
     contraction,
     creation,
+    fused,
     indexing,
     movement,
     parts,
@@ -18,7 +19,20 @@ from dala_defn.ops.bind import bind, current_trace, install_eager, pop_trace, pu
 from dala_defn.ops.creation import lit
 from dala_defn.ops.spec import OPS, OpSpec
 
-FAMILIES = (binary, contraction, creation, indexing, movement, parts, random, reduction, structure, unary, window)
+FAMILIES = (
+    binary,
+    contraction,
+    creation,
+    fused,
+    indexing,
+    movement,
+    parts,
+    random,
+    reduction,
+    structure,
+    unary,
+    window,
+)
 
 
 def parse(text: str, file: str | None = None) -> ir.Graph:

@@ -35,11 +35,12 @@ sub = binary(
     doc="The difference, elementwise; integers wrap.",
 )  # fmt: skip
 mul = binary(
-    "mul", 0x32, np.multiply, dtypes=NUMBERS, ulp_complex=3, vjp=lambda ct, x, y, out: (_product(ct, y), _product(ct, x)),
+    "mul", 0x32, np.multiply, dtypes=NUMBERS, ulp_complex=2,
+    vjp=lambda ct, x, y, out: (_product(ct, y), _product(ct, x)),
     sample=spread, ulp=1, doc="The product, elementwise; integers wrap.",
 )  # fmt: skip
 div = binary(
-    "div", 0x33, np.true_divide, dtypes=INEXACT, ulp_complex=5,
+    "div", 0x33, np.true_divide, dtypes=INEXACT, ulp_complex=4,
     vjp=lambda ct, x, y, out: (_product(ct, 1 / y), _product(ct, -(out / y))), sample=reals(-4, 4),
     sample_right=away_from_zero(0.3, 4), ulp=1, example="div" + _FLOAT_EXAMPLE,
     doc="The quotient, elementwise; by zero gives inf or NaN.",
@@ -114,7 +115,8 @@ def _power_vjp(ct: Any, x: Any, p: Any, y: Any) -> tuple[Any, ...]:
 
 power = binary(
     "power", 0x36, _power, dtypes=NUMBERS, vjp=_power_vjp, sample=reals(0.3, 3), sample_right=reals(-2, 3), ulp=4,
-    ulp_complex=8, magnitude=_power_magnitude, doc="x to the power of y, elementwise. Integers wrap; a negative exponent of an integer rounds to zero. The "
+    ulp_complex=8, magnitude=_power_magnitude,
+    doc="x to the power of y, elementwise. Integers wrap; a negative exponent of an integer rounds to zero. The "
     "derivative by the exponent at base 0 is 0 (its limit); by the base at exponent 0 it is 0.",
 )  # fmt: skip
 
@@ -164,7 +166,8 @@ def _strong_zero_vjp(ct: Any, a: Any, b: Any, out: Any) -> tuple[Any, ...]:
 
 
 mul_strong_zero = binary(
-    "mul_strong_zero", 0x3A, _strong_zero, dtypes=INEXACT, ulp_complex=3, vjp=_strong_zero_vjp, sample=away_from_zero(0.3, 4), ulp=1,
+    "mul_strong_zero", 0x3A, _strong_zero, dtypes=INEXACT, ulp_complex=2,
+    vjp=_strong_zero_vjp, sample=away_from_zero(0.3, 4), ulp=1,
     example="mul_strong_zero(dd.array([0.0, 2.0]), dd.array([float('inf'), 3.0]))",
     doc="0 where the first operand is 0, else the product: a zero cotangent stays zero beside an infinite derivative. "
     "Its own derivatives are those of a product.",

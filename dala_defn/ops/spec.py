@@ -163,7 +163,7 @@ def check_dtype(spec_name: str, dtype: DType, accepts: Sequence[DType]) -> None:
         f"{spec_name} does not take {dtype}",
         op=spec_name,
         rule="one of " + ", ".join(d.name for d in accepts),
-        hint="x.astype(...) to one of these",
+        hint="dd.real(x), dd.imag(x) or dd.absolute(x)" if dtype.kind == "c" else "x.astype(...) to one of these",
     )
 
 

@@ -14,6 +14,9 @@ from dala_defn.ir.types import Type
 from dala_defn.ops.spec import OPS, Attrs, Case, NoGrad, OpSpec, define
 from dala_defn.shapes import Dim
 
+# The ops that stand for a function, and the attribute that holds it: executors and passes write it out.
+CALLED: dict[str, str] = {"call": "function"}
+
 
 def _call_infer(*types: Type, function: Graph, composite: str) -> tuple[Type, ...]:
     wanted = tuple(v.type for v in function.inputs)
@@ -22,15 +25,18 @@ def _call_infer(*types: Type, function: Graph, composite: str) -> tuple[Type, ..
     return tuple(v.type for v in function.outputs)
 
 
-def _inlined(*args: Any, **attrs: Any) -> Any:
+def expanded(*args: Any, **attrs: Any) -> Any:
+    """The reference and the batching of such an op: never used."""
     raise AssertionError("calls are inlined before they are executed, differentiated or batched")
 
 
-def _no_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
+def no_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
+    """No cases: what its function does is tested by the ops in it."""
     return iter(())
 
 
-def _call_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -> Dim:
+def called_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -> Dim:
+    """Those of the function."""
     total: Dim = 0
     for n in attrs["function"].nodes:
         spec = OPS[n.op]
@@ -46,13 +52,13 @@ call: OpSpec = define(
     accepts=(),
     result="own",
     infer=_call_infer,
-    reference=_inlined,
+    reference=expanded,
     vjp=NoGrad("its function is differentiated instead"),
     jvp=NoGrad("its function is differentiated instead"),
-    batch=_inlined,
+    batch=expanded,
     fusion="opaque",
-    flops=_call_flops,
-    sample=_no_cases,
+    flops=called_flops,
+    sample=no_cases,
     ulp=0,
     doc="A graph applied to operands. ``composite`` names what it computes (``softmax``), or is empty.",
     example="dd.nn.softmax(dd.array([1.0, 2.0]))",

@@ -11,11 +11,13 @@ from dala_defn.dtypes import real_of
 from dala_defn.errors import ArgumentError, DTypeError
 from dala_defn.ir import Graph, Node, Type, Value
 from dala_defn.ir.graph import postorder
+from dala_defn.ops.creation import zeros
 from dala_defn.ops.spec import OPS
 from dala_defn.passes.base import Pass, register
 from dala_defn.passes.complex_rules import RULES, Pair, is_pair
 from dala_defn.passes.dce import dce
 from dala_defn.passes.rebuild import Rebuild, tracing, type_of
+from dala_defn.shapes import size
 
 # Nodes of functions whose operands and results are those of the functions, one by one or in counted groups.
 _GROUPS: dict[str, tuple[str, ...]] = {
@@ -28,7 +30,8 @@ _GROUPS: dict[str, tuple[str, ...]] = {
 def has_complex(graph: Graph) -> bool:
     """Whether any value of a graph or of its functions is complex."""
     return any(
-        any(v.type.dtype.kind == "c" for v in g.inputs) or any(v.type.dtype.kind == "c" for n in g.nodes for v in n.outputs)
+        any(v.type.dtype.kind == "c" for v in g.inputs)
+        or any(v.type.dtype.kind == "c" for n in g.nodes for v in n.outputs)
         for g in postorder(graph)
     )
 
@@ -160,11 +163,13 @@ def _flat(values: Sequence[Any]) -> list[Any]:
 
 def _split(x: Any, t: Type) -> Pair:
     """The two parts of a real value whose last axis holds them."""
-    zeros = (0,) * t.ndim
+    if size(t.shape) == 0:
+        return Pair(*(zeros(Type(real_of(t.dtype), t.shape)) for _ in range(2)))
+    lead = (0,) * t.ndim
     ones = (1,) * (t.ndim + 1)
     parts = [
         OPS["reshape"](
-            OPS["slice"](x, start=(*zeros, i), stop=(*t.shape, i + 1), step=ones),
+            OPS["slice"](x, start=(*lead, i), stop=(*t.shape, i + 1), step=ones),
             shape=t.shape,
         )
         for i in (0, 1)

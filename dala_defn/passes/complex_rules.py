@@ -252,11 +252,13 @@ def expm1(x: Pair) -> Pair:
 
 
 def power(x: Pair, p: Pair) -> Pair:
-    """``exp(p * log(x))``; anything to the power of 0 is 1, and 0 to the power of p is 0 where real(p) > 0, else NaN."""
-    out = exp(mul(p, log(x)))
-    zero = _is_zero(x)
+    """``exp(p * log(x))``; 1 where p is 0; of x = 0 it is 0 where real(p) > 0, else NaN."""
+    exponent = mul(p, log(x))
+    out = exp(exponent)
+    # An exponent that far down makes any angle a zero, also one that is too large for the dtype.
+    zero, tiny = _is_zero(x), exponent.re < -1.3 * _limits(x.re).exp
     at_zero = _choose(p.re > 0, out.re, 0.0, math.nan)
-    re, im = _where(zero, at_zero, out.re), _where(zero, at_zero, out.im)
+    re, im = (_where(zero, at_zero, _where(tiny, 0.0, part)) for part in out)
     one = _is_zero(p)
     return Pair(_where(one, 1.0, re), _where(one, 0.0, im))
 
@@ -328,26 +330,38 @@ def tan(x: Pair) -> Pair:
     return _by_i(tanh(_times_i(x)))
 
 
+def _held(x: Pair) -> tuple[Pair, Any]:
+    """x, or a quarter of it where its size is extreme; and what the real logarithm of its size lacks then."""
+    huge = _max(_abs(x.re), _abs(x.im)) > _limits(x.re).most / 8
+    scale = _choose(huge, x.re, 0.25, 1.0)
+    return Pair(x.re * scale, x.im * scale), _choose(huge, x.re, math.log(4), 0.0)
+
+
 def _roots(x: Pair) -> tuple[Pair, Pair]:
     return sqrt(Pair(1.0 - x.re, -x.im)), sqrt(Pair(1.0 + x.re, x.im))
 
 
 def arcsin(x: Pair) -> Pair:
     """The inverse sine."""
+    x, more = _held(x)
     a, b = _roots(x)
-    return Pair(_atan2(x.re, a.re * b.re - a.im * b.im), _asinh(a.re * b.im - a.im * b.re))
+    im = _asinh(a.re * b.im - a.im * b.re)
+    return Pair(_atan2(x.re, a.re * b.re - a.im * b.im), im + _signed(more, im))
 
 
 def arccos(x: Pair) -> Pair:
     """The inverse cosine."""
+    x, more = _held(x)
     a, b = _roots(x)
-    return Pair(2.0 * _atan2(a.re, b.re), _asinh(b.re * a.im - b.im * a.re))
+    im = _asinh(b.re * a.im - b.im * a.re)
+    return Pair(2.0 * _atan2(a.re, b.re), im + _signed(more, im))
 
 
 def arccosh(x: Pair) -> Pair:
     """The inverse hyperbolic cosine."""
+    x, more = _held(x)
     a, b = sqrt(Pair(x.re - 1.0, x.im)), sqrt(Pair(x.re + 1.0, x.im))
-    return Pair(_asinh(a.re * b.re + a.im * b.im), 2.0 * _atan2(a.im, b.re))
+    return Pair(_asinh(a.re * b.re + a.im * b.im) + more, 2.0 * _atan2(a.im, b.re))
 
 
 def arcsinh(x: Pair) -> Pair:

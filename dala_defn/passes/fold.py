@@ -13,7 +13,7 @@ from dala_defn.passes.base import Pass, register
 from dala_defn.passes.rebuild import has_effect
 
 # A repeated or counted value is cheaper to make than to store.
-_KEPT = frozenset(["constant", "iota", "broadcast_to", "call"])
+_KEPT = frozenset(["constant", "iota", "broadcast_to", "call", "fused"])
 
 
 @register

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dala_defn.ir import Graph, Node, Value
+from dala_defn.ops.structure import CALLED
 from dala_defn.passes.base import Pass, register
 from dala_defn.passes.rebuild import with_inputs
 
@@ -14,13 +15,13 @@ from dala_defn.passes.rebuild import with_inputs
 @register
 @dataclass(frozen=True)
 class Inline(Pass):
-    """Replaces every ``call``, nested ones too, by its function's nodes, which keep their own source places."""
+    """Replaces every ``call`` and ``fused``, nested ones too, by the nodes of its function with their places."""
 
     name: ClassVar[str] = "inline"
 
     def run(self, graph: Graph) -> Graph:
         """The graph without calls."""
-        if not any(n.op == "call" for n in graph.nodes):
+        if not any(n.op in CALLED for n in graph.nodes):
             return graph
         nodes: list[Node] = []
         frames = [_Frame(graph, {}, None)]
@@ -28,8 +29,8 @@ class Inline(Pass):
             frame = frames[-1]
             for node in frame.todo:
                 inputs = tuple([frame.env.get(v, v) for v in node.inputs])
-                if node.op == "call":
-                    function = node.attrs["function"]
+                if node.op in CALLED:
+                    function = node.attrs[CALLED[node.op]]
                     frames.append(_Frame(function, dict(zip(function.inputs, inputs, strict=True)), node))
                     break
                 if len(frames) > 1 or inputs != node.inputs:  # a function may be called twice: its nodes are copied

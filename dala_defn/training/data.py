@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dala_defn.arguments import TensorSpec, spec
 from dala_defn.array import Array
-from dala_defn.defn import TensorSpec, spec
 from dala_defn.errors import ArgumentError, ArgumentTypeError, ShapeError
 from dala_defn.functions.base import dtype_of
 from dala_defn.layers.symbols import BATCH

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from dala_defn.arguments import TensorSpec, spec
 from dala_defn.array import Array
 from dala_defn.callbacks import Callback, History
-from dala_defn.defn import TensorSpec, executor, spec
 from dala_defn.dtypes import int64
 from dala_defn.errors import ArgumentError
+from dala_defn.executors import executor
 from dala_defn.training.data import Data
 from dala_defn.training.progress import Progress
 from dala_defn.training.step import (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dala_defn import losses, metrics, optimizers, trees
+from dala_defn.arguments import TensorSpec, spec
 from dala_defn.callbacks import Callback, History
-from dala_defn.defn import TensorSpec, spec
 from dala_defn.errors import ArgumentError, ArgumentTypeError
 from dala_defn.functions.base import dtype_of
 from dala_defn.ir import Type

@@ -9,8 +9,11 @@ import numpy as np
 
 from dala_defn import dtypes, random, trees
 from dala_defn import functions as F
-from dala_defn.defn import Compiled, Defn, TensorSpec, executor
+from dala_defn.arguments import TensorSpec
+from dala_defn.compiled import Compiled
+from dala_defn.defn import Defn
 from dala_defn.errors import ArgumentError, ShapeError
+from dala_defn.executors import executor
 from dala_defn.layers.base import Path, Variable, nest
 from dala_defn.layers.model import LayerGraph
 from dala_defn.losses import Loss, per_sample

@@ -65,7 +65,7 @@ impl<B: ExecBackend> Engine for Exec<B> {
             .map_err(|e| bad(e.at_op(&clip(&name))))?
             .map_dims(|d| d.eval(&Env::new()))
             .map_err(|e| e.at_op(&name))?;
-        if matches!(op, Op::Constant { .. } | Op::Call { .. }) {
+        if matches!(op, Op::Constant { .. } | Op::Call { .. } | Op::Fused { .. }) {
             return Err(Error::unsupported("has a meaning inside a program only").at_op(&name));
         }
         Ok(Box::new(Single::<B> {

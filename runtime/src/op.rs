@@ -227,6 +227,13 @@ pub enum Op<D = Dim> {
         function: usize,
         composite: String,
     },
+    Fused {
+        function: usize,
+        key: String,
+        space: Vec<D>,
+        axes: Vec<i64>,
+        parallel: i64,
+    },
 }
 
 /// The result dtype of an elementwise op.
@@ -251,7 +258,7 @@ pub struct OpInfo {
 }
 
 /// Every op, in the order of the codes.
-pub static OPS: [OpInfo; 92] = [
+pub static OPS: [OpInfo; 93] = [
     OpInfo {
         name: "neg",
         code: 0x01,
@@ -896,6 +903,13 @@ pub static OPS: [OpInfo; 92] = [
         accepts: 0x0,
         result: ResultType::Own,
     },
+    OpInfo {
+        name: "fused",
+        code: 0xc6,
+        family: Family::Structure,
+        accepts: 0x0,
+        result: ResultType::Own,
+    },
 ];
 
 impl Op<Dim> {
@@ -1106,6 +1120,13 @@ impl Op<Dim> {
             "call" => Op::Call {
                 function: attrs.fun("function")?,
                 composite: attrs.str("composite")?,
+            },
+            "fused" => Op::Fused {
+                function: attrs.fun("function")?,
+                key: attrs.str("key")?,
+                space: attrs.dims("space")?,
+                axes: attrs.ints("axes")?,
+                parallel: attrs.int("parallel")?,
             },
             _ => return Err(Error::unknown_op(name)),
         };
@@ -1358,6 +1379,19 @@ impl<D> Op<D> {
                 function: *function,
                 composite: composite.clone(),
             },
+            Op::Fused {
+                function,
+                key,
+                space,
+                axes,
+                parallel,
+            } => Op::Fused {
+                function: *function,
+                key: key.clone(),
+                space: all(space)?,
+                axes: axes.clone(),
+                parallel: *parallel,
+            },
         })
     }
 
@@ -1456,6 +1490,7 @@ impl<D> Op<D> {
             Op::RandomFoldIn => &OPS[89],
             Op::RandomBits { .. } => &OPS[90],
             Op::Call { .. } => &OPS[91],
+            Op::Fused { .. } => &OPS[92],
         }
     }
 }

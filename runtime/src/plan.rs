@@ -189,7 +189,7 @@ impl<B: ExecBackend> Builder<'_, B> {
             .collect::<Result<_>>()?;
         let invalid = |e: Error| e.with_status(Status::InvalidProgram);
         match &node.op {
-            Op::Call { function, .. } => {
+            Op::Call { function, .. } | Op::Fused { function, .. } => {
                 let callee = &program.functions[*function];
                 let actual: Vec<&Ty> = args.iter().map(|v| &self.values[*v].ty).collect();
                 let env = bind(&callee.inputs, &actual, &program.dims, env, &|i| {

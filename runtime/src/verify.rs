@@ -124,7 +124,7 @@ fn verify_node(
         return Err(bad(format!("dim {:?} is not declared", clip(&name))));
     }
     match &node.op {
-        Op::Call { function, .. } => {
+        Op::Call { function, .. } | Op::Fused { function, .. } => {
             let size = *sizes.get(*function).ok_or_else(|| {
                 bad(format!(
                     "function {function} does not stand before the caller"

@@ -261,6 +261,6 @@ fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
         Op::RandomUnwrap => c.identity(),
         Op::RandomFoldIn => c.random_fold_in(),
         Op::RandomBits { .. } => c.random_bits(),
-        Op::Call { .. } => Err(c.not_an_op()),
+        Op::Call { .. } | Op::Fused { .. } => Err(c.not_an_op()),
     }
 }

@@ -108,7 +108,7 @@ impl<'a> Rule<'a> {
             Op::Concatenate { axis } => self.concatenate(*axis),
             Op::Flip { axes } => self.flip(axes),
             Op::Iota { shape, axis, dtype } => self.iota(shape, *axis, *dtype),
-            Op::Constant { .. } | Op::Call { .. } => {
+            Op::Constant { .. } | Op::Call { .. } | Op::Fused { .. } => {
                 fail("structure", "has a meaning inside a program only")
             }
             Op::Gather {

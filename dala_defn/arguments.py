@@ -1,0 +1,153 @@
+"""The arguments of a traced function: what may be one, its type, and how those of a call are sorted."""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dala_defn import dtypes, ops, trees
+from dala_defn.array import Array
+from dala_defn.captures import exact
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError
+from dala_defn.ir import Type
+from dala_defn.shapes import as_shape
+from dala_defn.trace import Tracer, explain
+
+
+class TensorSpec:
+    """The shape and dtype of an array that is not there; sizes may be names or expressions such as ``"2*b"``."""
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str = "") -> None:
+        self.shape = as_shape(shape)
+        self.dtype = dtypes.as_dtype(dtype)
+        self.name = name
+
+    @property
+    def type(self) -> Type:
+        """As a type of the IR."""
+        return Type(self.dtype, self.shape)
+
+    def __repr__(self) -> str:
+        return f"spec({self.type})"
+
+
+def spec(shape: Any, dtype: Any = dtypes.float32, name: str = "") -> TensorSpec:
+    """Stands for an array of this shape and dtype in ``lower``, ``compile`` and ``export``.
+
+    Example:
+        >>> dd.spec(("b", 784), dd.float32)
+        spec(f32[b, 784])
+    """
+    return TensorSpec(shape, dtype, name)
+
+
+def escaped(x: Tracer) -> DalaError:
+    """The error for a value of a trace that has ended."""
+    return explain(
+        EscapedTracerError(
+            "a traced value is used after its trace has ended", hint="return the value instead of storing it"
+        ),
+        (x,),
+    )
+
+
+def type_of(x: Any, path: str) -> tuple[Type, str | None]:
+    """The type of an argument's leaf, and its kind when it is a Python number (weak).
+
+    Raises:
+        ArgumentTypeError: when it is no array.
+    """
+    if isinstance(x, Tracer) and ops.current_trace() is None:
+        raise escaped(x)
+    if isinstance(x, (Array, Tracer)):
+        return Type(x.dtype, tuple(x.shape)), x.weak if isinstance(x, Tracer) else None
+    if isinstance(x, (np.ndarray, np.generic)):
+        return Type(dtypes.as_dtype(x.dtype), np.shape(x)), None
+    if isinstance(x, TensorSpec):
+        return x.type, None
+    kind = dtypes.weak_kind(x)
+    if kind is not None:
+        return Type(dtypes.promote_weak(None, kind), ()), kind
+    raise ArgumentTypeError(
+        f"argument {path} is a {type(x).__name__}, which is no array",
+        hint=f"@defn(static_argnames=({path.split('/')[0]!r},)) for a value that is part of the program",
+    )
+
+
+def as_operand(x: Any, t: Type) -> Any:
+    """A leaf as the executor takes it: Python numbers become arrays of rank 0."""
+    return dtypes.scalar_array(x, t.dtype) if dtypes.weak_kind(x) is not None else x
+
+
+class Bound:
+    """The arguments of a call, sorted into traced leaves and static values."""
+
+    __slots__ = ("donate", "dynamic", "key", "leaves", "names", "statics", "tree")
+
+    def __init__(self, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            given = arguments.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentTypeError(f"{arguments.function}{arguments.signature}: {error}") from None
+        given.apply_defaults()
+        dynamic: dict[str, Any] = {}
+        self.statics: dict[str, Any] = {}
+        for name, x in given.arguments.items():
+            (self.statics if name in arguments.static else dynamic)[name] = x
+        # In the order of the signature: a dict would be sorted by name, and leaves would not be in the call's order.
+        self.dynamic = tuple(dynamic)
+        values = tuple(dynamic.values())
+        paths = [(self.dynamic[path[0]], *path[1:]) for path, _ in trees.flatten_with_paths(values)]
+        self.names = [trees.show_path(path) for path in paths]
+        self.leaves, self.tree = trees.flatten(values)
+        self.donate = [path[0] in arguments.donate for path in paths]
+        for name, x in self.statics.items():
+            try:
+                hash(x)
+            except TypeError:
+                raise ArgumentTypeError(
+                    f"static argument {name} is not hashable: {type(x).__name__}", hint="a tuple for a list"
+                ) from None
+        types = tuple([type_of(x, n) for x, n in zip(self.leaves, self.names, strict=True)])
+        statics = tuple((k, exact(v)) for k, v in self.statics.items())
+        self.key = (self.dynamic, self.tree, types, statics)
+
+
+class Arguments:
+    """The arguments that a function takes, and which of them are static or donated.
+
+    Raises:
+        ArgumentError: when ``static`` or ``donate`` names none of them.
+    """
+
+    def __init__(self, f: Callable[..., Any], function: str, static: Iterable[str], donate: Iterable[str]) -> None:
+        self.function = function
+        self.signature = inspect.signature(f)
+        self.static = frozenset(static)
+        self.donate = frozenset(donate)
+        for name in self.static | self.donate:
+            if name not in self.signature.parameters:
+                raise ArgumentError(f"{function} has no argument {name!r}")
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
+        """Sorts the arguments of a call.
+
+        Raises:
+            ArgumentTypeError: when they do not fit the signature, or one is no array.
+        """
+        return Bound(self, args, kwargs)
+
+    def apply(self, f: Callable[..., Any], bound: Bound, leaves: Sequence[Any]) -> Any:
+        """``f`` applied to these leaves in the place of the call's."""
+        dynamic = zip(bound.dynamic, trees.unflatten(bound.tree, leaves), strict=True)
+        given = {**dict(dynamic), **bound.statics}
+        ordered = inspect.BoundArguments(
+            self.signature, OrderedDict((k, given[k]) for k in self.signature.parameters if k in given)
+        )
+        return f(*ordered.args, **ordered.kwargs)

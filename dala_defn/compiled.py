@@ -1,0 +1,156 @@
+"""A trace of a function, and the program that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dala_defn import dtypes, trees
+from dala_defn.arguments import Arguments, Bound, as_operand, type_of
+from dala_defn.array import Array
+from dala_defn.artifacts import dims_of
+from dala_defn.captures import Captured
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, ShapeError
+from dala_defn.executors import Executor
+from dala_defn.ir import Graph
+from dala_defn.ir.codec import relative_file
+from dala_defn.ir.program import Arg, Entry, Program, Result
+from dala_defn.passes.pipeline import compile_passes
+from dala_defn.sources import Location
+from dala_defn.trace import Tracer, trace_function
+
+
+class Traced:
+    """One trace of a function: its graph, its captures, and how results are put together."""
+
+    def __init__(self, f: Callable[..., Any], arguments: Arguments, bound: Bound) -> None:
+        self.names = bound.names
+        self.types = [type_of(x, n)[0] for x, n in zip(bound.leaves, bound.names, strict=True)]
+        weak = [type_of(x, n)[1] for x, n in zip(bound.leaves, bound.names, strict=True)]
+        shape: list[trees.Tree] = []
+        paths: list[str] = []
+
+        def body(*leaves: Any) -> list[Any]:
+            out = arguments.apply(f, bound, leaves)
+            flat = trees.flatten_with_paths(out)
+            for path, leaf in flat:
+                if not isinstance(leaf, (Tracer, Array, np.ndarray, np.generic)) and dtypes.weak_kind(leaf) is None:
+                    where = trees.show_path(path) or "its top"
+                    raise ArgumentTypeError(
+                        f"{arguments.function} returns a {type(leaf).__name__} at {where}, which is no array",
+                        rule="results are arrays, numbers, or dicts, lists, tuples and dataclasses of them",
+                    )
+            shape.append(trees.flatten(out)[1])
+            paths.extend(trees.show_path(p) or "0" for p, _ in flat)
+            return [leaf for _, leaf in flat]
+
+        self.graph, self.captures = trace_function(body, self.types, arguments.function, bound.names, weak)
+        self.tree = shape[0]
+        self.result_names = paths
+        self.captured = Captured(f, self.captures)
+
+    def entry(self, name: str, donate: Sequence[bool], graph: Graph | None = None) -> Entry:
+        """The trace as an entry of a program; captures come last, as arguments."""
+        g = graph or self.graph
+        given = [*donate, *(False for _ in self.captures)]
+        names = [*self.names, *(f"captured_{i}" for i in range(len(self.captures)))]
+        args = tuple(
+            Arg(n, "key" if v.type.dtype.kind == "k" else "arg", d)
+            for n, d, v in zip(names, given, g.inputs, strict=True)
+        )
+        return Entry(name, g, args, tuple(Result(n) for n in self.result_names)).shown_as(self.graph)
+
+
+class Compiled:
+    """A trace, compiled: call it with leaves in order, or through the ``Defn`` that made it."""
+
+    def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
+        self.traced = traced
+        self.graph = compile_passes(traced.graph)
+        entry = traced.entry("main", donate, self.graph)
+        self.program = Program((entry,), dims_of([entry]))
+        self.executable = runner.load(self.program)
+        self.index = self.executable.entry("main")
+        self.results = [v.type for v in traced.graph.outputs]
+        self.donate = [*donate, *(False for _ in traced.captures)] if any(donate) else None
+        self.single = self.traced.tree == trees.flatten(0)[1]
+        self.simple = traced.captured.simple
+
+    def run(self, leaves: list[Any], captures: list[Any]) -> Any:
+        """One run; one call into the runtime."""
+        args = leaves if not captures else leaves + captures
+        try:
+            outs = self.executable.run(self.index, args, self.results, self.donate)
+        except DalaError as error:
+            error.location = self._place(error.location)
+            raise
+        return outs[0] if self.single else trees.unflatten(self.traced.tree, outs)
+
+    def fast_call(self, args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], tuple[Any] | None] | None:
+        """A call with everything prepared, for positional arrays like these; it gives ``None`` when it does not fit."""
+        make = getattr(self.executable, "caller", None)
+        if make is None or self.donate is not None or len(self.traced.types) != len(args):
+            return None
+        host = [not isinstance(x, Array) for x in (*args, *self.traced.captures)]
+        caller = make(self.index, [v.type for v in self.graph.inputs], host, self.results)
+        if caller is None:
+            return None
+        captured, simple, tree = self.traced.captured, self.simple, None if self.single else self.traced.tree
+
+        def call(args: tuple[Any, ...]) -> tuple[Any] | None:
+            if not simple:
+                captures = captured.current()
+                if captures is None:
+                    return None
+                args = (*args, *captures)
+            try:
+                outs = caller(args)
+            except DalaError as error:
+                error.location = self._place(error.location)
+                raise
+            if outs is None or tree is None:
+                return outs
+            return (trees.unflatten(tree, outs),)
+
+        return call
+
+    def _place(self, told: Location | None) -> Location | None:
+        """The place that the runtime tells, with the whole path of its file: programs hold the end of it only."""
+        if told is None:
+            return None
+        for graph in [self.graph, *self.graph.functions()]:
+            for node in graph.nodes:
+                at = None if node.loc is None else node.loc.resolve()
+                if (
+                    at is not None
+                    and told is not None
+                    and told == replace(at, file=told.file)
+                    and relative_file(at.file) == told.file
+                ):
+                    return at
+        return told
+
+    def __call__(self, *args: Any) -> Any:
+        """Runs on arrays that fit the compiled types.
+
+        Raises:
+            ShapeError: when an argument does not fit.
+        """
+        leaves = trees.flatten(args)[0]
+        if len(leaves) != len(self.traced.types):
+            raise ArgumentTypeError(f"{len(self.traced.types)} arrays are taken, not {len(leaves)}")
+        for name, want, x in zip(self.traced.names, self.traced.types, leaves, strict=True):
+            have = type_of(x, name)[0]
+            if have.dtype is not want.dtype and dtypes.weak_kind(x) is None:
+                raise ArgumentTypeError(f"argument {name} is {have}, compiled for {want}")
+            if have.ndim != want.ndim or any(
+                isinstance(d, int) and d != n for d, n in zip(want.shape, have.shape, strict=True)
+            ):
+                raise ShapeError(f"argument {name} is {have}, compiled for {want}")
+        captures = self.traced.captured.current()
+        if captures is None:
+            raise ArgumentError("what the function captured has changed since it was compiled", hint="compile again")
+        return self.run([as_operand(x, t) for x, t in zip(leaves, self.traced.types, strict=True)], captures)
