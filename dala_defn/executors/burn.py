@@ -60,6 +60,7 @@ class BurnExecutor:
         key = (spec.name, frozen(attrs), given)
         loaded = self._complex.get(key)
         if loaded is None:
+            spec.infer(*given, **attrs)
             inputs = [Value(t) for t in given]
             node = Node(spec.name, tuple(inputs), attrs, types)
             names = [str(i) for i in range(len(inputs))]

@@ -55,7 +55,8 @@ def _log1p(x: Array) -> Any:
     # NumPy's own is log(1 + x), which loses what is small beside 1.
     near = np.where(np.maximum(np.abs(x.real), np.abs(x.imag)) < 0.5, x, 0)
     a, b = near.real, near.imag
-    small = np.log1p(a * (2 + a) + b * b) / 2 + 1j * np.arctan2(b, 1 + a)
+    small = x.copy()
+    small.real, small.imag = np.log1p(a * (2 + a) + b * b) / 2, np.arctan2(b, 1 + a)
     moved = x.copy()
     moved.real += 1  # adding a complex 1 would lose the sign of a zero
     return np.where(near == x, small, np.log(moved))

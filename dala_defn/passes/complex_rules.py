@@ -290,7 +290,8 @@ def sinh(x: Pair) -> Pair:
     s, c, back = _hyperbolic(x.re)
     re = s * _cos(x.im) * back
     im = _where(x.im == 0, x.im, c * _sin(x.im) * back)
-    return Pair(_where(_and(_abs(x.re) == math.inf, _not(_isfinite(x.im))), x.re, re), im)
+    fixed = _or(x.re == 0, _abs(x.re) == math.inf)
+    return Pair(_where(_and(fixed, _not(_isfinite(x.im))), x.re, re), im)
 
 
 def cosh(x: Pair) -> Pair:
@@ -298,7 +299,9 @@ def cosh(x: Pair) -> Pair:
     s, c, back = _hyperbolic(x.re)
     re = c * _cos(x.im) * back
     im = _where(x.im == 0, x.im * _choose(_negative(x.re), x.re, -1.0, 1.0), s * _sin(x.im) * back)
-    return Pair(_where(_and(_abs(x.re) == math.inf, _not(_isfinite(x.im))), math.inf, re), im)
+    wild = _not(_isfinite(x.im))
+    im = _where(_and(x.re == 0, wild), 0.0, im)
+    return Pair(_where(_and(_abs(x.re) == math.inf, wild), math.inf, re), im)
 
 
 def tanh(x: Pair) -> Pair:
@@ -312,7 +315,8 @@ def tanh(x: Pair) -> Pair:
     limit = 4.0 * (_sin(x.im) * _cos(x.im)) * tail
     limit = _where(_and(_abs(x.re) == math.inf, _not(_isfinite(x.im))), 0.0, limit)
     one = _signed(lit(1.0, s.dtype), x.re)
-    return Pair(_where(flat, one, beta * rho * s / down), _where(flat, limit, t / down))
+    re = _where(x.re == 0, x.re, beta * rho * s / down)
+    return Pair(_where(flat, one, re), _where(flat, limit, t / down))
 
 
 def sin(x: Pair) -> Pair:
@@ -331,10 +335,22 @@ def tan(x: Pair) -> Pair:
 
 
 def _held(x: Pair) -> tuple[Pair, Any]:
-    """x, or a quarter of it where its size is extreme; and what the real logarithm of its size lacks then."""
-    huge = _max(_abs(x.re), _abs(x.im)) > _limits(x.re).most / 8
+    """x, or a quarter of it where its size is extreme; and what the real logarithm of its size lacks then.
+
+    Of an infinite number it is one of the same direction.
+    """
+    most = _limits(x.re).most
+    huge = _max(_abs(x.re), _abs(x.im)) > most / 8
     scale = _choose(huge, x.re, 0.25, 1.0)
-    return Pair(x.re * scale, x.im * scale), _choose(huge, x.re, math.log(4), 0.0)
+    ends = [_abs(part) == math.inf for part in x]
+    endless = _or(*ends)
+
+    def part(v: Any, end: Any) -> Any:
+        near = _where(end, _signed(_choose(end, v, most / 16, 0.0), v), v * 0.0)
+        return _where(endless, near, v * scale)
+
+    more = _where(endless, math.inf, _choose(huge, x.re, math.log(4), 0.0))
+    return Pair(*(part(v, end) for v, end in zip(x, ends, strict=True))), more
 
 
 def _roots(x: Pair) -> tuple[Pair, Pair]:
