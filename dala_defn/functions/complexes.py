@@ -102,7 +102,7 @@ def direction(x: Any) -> Any:
     def part(near: Any, x: Any, other: Any) -> Any:
         here, there = (OPS["equal"](OPS["abs"](p), lit(math.inf, p.dtype)) for p in (x, other))
         unit = _where(there, math.nan, OPS["sign"](x))
-        return _where(here, unit, _where(there, 0.0, OPS["div"](near, size)))
+        return _where(here, unit, _where(OPS["bitwise_or"](there, nothing), 0.0, OPS["div"](near, size)))
 
     return OPS["complex"](part(u, a, b), part(v, b, a))
 

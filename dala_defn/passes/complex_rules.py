@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dala_defn.dtypes import DType, bool_, float32, real_of
+from dala_defn.dtypes import DType, float32, real_of
 from dala_defn.errors import ShapeError
 from dala_defn.ir import Literal, Type
 from dala_defn.ops.creation import lit, zeros
 from dala_defn.ops.spec import OPS
-from dala_defn.shapes import size
+from dala_defn.shapes import broadcast_shapes, size
 
 
 class Pair(NamedTuple):
@@ -120,10 +120,11 @@ def _smith(x: Pair, y: Pair) -> Pair:
     swap = _abs(y.re) < _abs(y.im)
     a, b = _where(swap, x.im, x.re), _where(swap, -x.re, x.im)
     c, d = _where(swap, y.im, y.re), _where(swap, -y.re, y.im)
-    zero = c == 0
+    zero = _and(c == 0, d == 0)
     r = _where(zero, 0.0, d / c)
     down = _where(zero, 0.0, c + d * r)
-    return Pair((a + b * r) / down, (b - a * r) / down)
+    u, v = _where(zero, a, a + b * r), _where(zero, b, b - a * r)
+    return Pair(u / down, v / down)
 
 
 def div(x: Pair, y: Pair) -> Pair:
@@ -449,14 +450,8 @@ def _cast(x: Any, *, dtype: DType) -> Any:
 
 
 def _complex(x: Any, y: Any) -> Pair:
-    if x.shape == y.shape:
-        return Pair(x, y)
-    return Pair(_stretched(x, y), _stretched(y, x))
-
-
-def _stretched(x: Any, other: Any) -> Any:
-    """x in the shape that it has beside another value."""
-    return OPS["select"](lit(True, bool_), x, zeros(Type(x.dtype, other.shape)))
+    shape = broadcast_shapes(x.shape, y.shape)
+    return Pair(*(v if v.shape == shape else OPS["broadcast_to"](v, shape=shape) for v in (x, y)))
 
 
 def _prod(x: Pair, *, axes: tuple[int, ...]) -> Pair:
