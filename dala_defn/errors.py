@@ -91,6 +91,7 @@ class DalaError(Exception):
         self.rule = rule
         self.hint = hint
         self.location = user_location() if location is None else location
+        self._placed = False
         self.details = dict(details or {})
 
     def __str__(self) -> str:
@@ -114,6 +115,12 @@ class DalaError(Exception):
         if self.hint:
             lines.append(f"  try   {self.hint}")
         return "\n".join([head, *lines])
+
+    def place(self, location: Location) -> None:
+        """Says where in a graph it happened; the first to know, which is the innermost function, is right."""
+        if not self._placed:
+            self._placed = True
+            self.location = location
 
     def to_dict(self) -> dict[str, Any]:
         """The error as plain data, fit for JSON."""
@@ -219,6 +226,12 @@ class EnginePanic(EngineError):
     """A bug inside the runtime, caught at the boundary; the process goes on."""
 
     default_code = "E802"
+
+
+class CheckFailed(DalaError, AssertionError):
+    """A condition that the program checks while it runs was false."""
+
+    default_code = "E805"
 
 
 class IndexOutOfRange(DalaError, IndexError):

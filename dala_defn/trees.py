@@ -123,6 +123,22 @@ def flatten_with_paths(tree: Any) -> list[tuple[Path, Any]]:
     return out
 
 
+def flatten_like(tree: Tree, given: Any) -> list[Any]:
+    """The leaves of ``given`` where ``tree`` has its own; None may stand in the place of any part.
+
+    Raises:
+        ArgumentTypeError: when the structures differ.
+    """
+    if tree.kind is LEAF:
+        return [given]
+    if given is None:
+        return [None] * tree.size
+    node = _children(given)
+    if node is None or node[0] is not tree.kind or node[1] != tree.meta:
+        raise ArgumentTypeError(f"{flatten(given)[1]!r} does not have the structure {tree!r}")
+    return [x for child, part in zip(tree.children, node[2], strict=True) for x in flatten_like(child, part)]
+
+
 def show_path(path: Path) -> str:
     """A path as text: ``dense/kernel``."""
     return "/".join(map(str, path))

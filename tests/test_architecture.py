@@ -193,3 +193,31 @@ def test_the_checker_refuses(path: str, text: str, expected: str) -> None:
     found = violations({**GOOD, f"dala_defn/{path}": text})
     assert len(found) == 1
     assert expected in found[0]
+
+
+def rust_modules(root: Path) -> dict[str, set[str]]:
+    """What each top-level module of a crate names of the others."""
+    graph: dict[str, set[str]] = {}
+    for path in root.rglob("*.rs"):
+        name = path.relative_to(root).parts[0].removesuffix(".rs")
+        if name != "lib":
+            graph.setdefault(name, set()).update(re.findall(r"\bcrate::(\w+)", path.read_text()))
+    return {name: used & graph.keys() - {name} for name, used in graph.items()}
+
+
+@pytest.mark.parametrize("crate", ["runtime", "cbridge"])
+def test_rust_modules_do_not_use_each_other_in_a_circle(crate: str) -> None:
+    graph = rust_modules(ROOT / crate / "src")
+    assert len(graph) > 3
+    assert cycles(graph) == []
+
+
+def test_rust_files_are_small_enough_to_read() -> None:
+    generated = ROOT / "runtime" / "src" / "op.rs"
+    files = [path for crate in ("runtime", "cbridge") for path in (ROOT / crate).glob("*/**/*.rs")]
+    long = {
+        str(p.relative_to(ROOT)): n
+        for p in files
+        if p != generated and (n := len(p.read_text().splitlines())) > MAX_LINES
+    }
+    assert long == {}

@@ -9,9 +9,9 @@ use dala_runtime::file::Container;
 use dala_runtime::{Arg, Engine, Loaded, Operation, Options, engine, panics};
 
 use crate::array::{argument, dala_arg, dala_array, dala_result, dala_tensor, give, host_array};
-use crate::error::{dala_error, text};
+use crate::error::{dala_error, guard, text};
 use crate::fork;
-use crate::guard::{calls, count, get, guard, null, quiet, slice};
+use crate::guard::{calls, count, get, null, quiet, slice};
 
 /// An engine.
 #[allow(non_camel_case_types)]

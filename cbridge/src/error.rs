@@ -2,9 +2,10 @@
 
 use std::ffi::{CString, c_char};
 
-use dala_runtime::error::Error;
+use dala_runtime::error::{Error, Result};
+use dala_runtime::panics;
 
-use crate::guard::quiet;
+use crate::guard::{count, quiet};
 
 /// An error handle with its two texts.
 #[allow(non_camel_case_types)]
@@ -15,12 +16,31 @@ pub struct dala_error {
 }
 
 /// A handle that the caller owns.
-pub fn into_handle(error: Error) -> *mut dala_error {
+fn into_handle(error: Error) -> *mut dala_error {
     Box::into_raw(Box::new(dala_error {
         status: error.status as i32,
         message: text(&error.to_string().replace(['\n', '\r'], " ")),
         json: text(&error.to_json().to_string()),
     }))
+}
+
+/// Counts the call and runs its body; gives the status, and the error through `err` when it is not NULL.
+///
+/// # Safety
+/// `err` is NULL or points to memory for one pointer.
+pub unsafe fn guard(err: *mut *mut dala_error, body: impl FnOnce() -> Result<()>) -> i32 {
+    count();
+    let Err(error) = panics::catch(body).and_then(|r| r) else {
+        return 0;
+    };
+    let status = error.status as i32;
+    if !err.is_null() {
+        // Making the handle formats text, which must not unwind either.
+        let handle = panics::catch(|| into_handle(error)).unwrap_or(std::ptr::null_mut());
+        // SAFETY: not NULL, so the caller gave memory for it.
+        unsafe { err.write(handle) };
+    }
+    status
 }
 
 /// As a C string; a NUL inside becomes a blank.

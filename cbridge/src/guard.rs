@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use dala_runtime::error::{Error, Result};
 use dala_runtime::panics;
 
-use crate::error::{dala_error, into_handle};
-
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// Counts a call.
@@ -17,25 +15,6 @@ pub fn count() {
 /// Calls so far.
 pub fn calls() -> u64 {
     CALLS.load(Ordering::Relaxed)
-}
-
-/// Counts the call and runs its body; gives the status, and the error through `err` when it is not NULL.
-///
-/// # Safety
-/// `err` is NULL or points to memory for one pointer.
-pub unsafe fn guard(err: *mut *mut dala_error, body: impl FnOnce() -> Result<()>) -> i32 {
-    count();
-    let Err(error) = panics::catch(body).and_then(|r| r) else {
-        return 0;
-    };
-    let status = error.status as i32;
-    if !err.is_null() {
-        // Making the handle formats text, which must not unwind either.
-        let handle = panics::catch(|| into_handle(error)).unwrap_or(std::ptr::null_mut());
-        // SAFETY: not NULL, so the caller gave memory for it.
-        unsafe { err.write(handle) };
-    }
-    status
 }
 
 /// Runs the body of a function without a status; `fallback` after a panic.

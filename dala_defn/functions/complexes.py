@@ -84,6 +84,11 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return OPS["select"](condition, convert(x, dtype), convert(y, dtype))
 
 
+def parts(x: Any) -> tuple[Any, Any]:
+    """The real and the imaginary parts of complex numbers."""
+    return OPS["real"](x), OPS["imag"](x)
+
+
 def isinf(x: Any) -> Any:
     """Whether either part of complex numbers is infinite."""
     parts = (OPS["abs"](OPS[part](x)) for part in ("real", "imag"))

@@ -4,7 +4,9 @@ from dala_defn import ir
 from dala_defn.ops import (
     binary,
     contraction,
+    control,
     creation,
+    effects,
     fused,
     indexing,
     movement,
@@ -22,7 +24,9 @@ from dala_defn.ops.spec import OPS, OpSpec
 FAMILIES = (
     binary,
     contraction,
+    control,
     creation,
+    effects,
     fused,
     indexing,
     movement,

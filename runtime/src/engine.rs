@@ -2,14 +2,12 @@
 
 use std::any::Any;
 
-use burn_flex::Flex;
 use serde_json::Value;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result, clip};
 use crate::file::Container;
 use crate::host::HostView;
-use crate::interp::Exec;
 use crate::value::{MAX_RANK, Ty};
 
 /// An array in the caller's memory; one of keys is described by its storage, with a last dim of 2. Whoever makes one vouches that every element that `data`, `shape` and `strides`
@@ -282,16 +280,4 @@ fn physical_memory() -> Option<usize> {
         .ok()
         .and_then(|text| text.trim().parse().ok());
     Some(total.min(group.unwrap_or(usize::MAX)))
-}
-
-/// Makes the engine of that name.
-pub fn engine(name: &str, options: Options) -> Result<Box<dyn Engine>> {
-    match name {
-        "flex" => Ok(Box::new(Exec::<Flex>::new("flex", options))),
-        _ => Err(Error::unsupported(format!(
-            "there is no engine named {:?}; this build has \"flex\"",
-            clip(name)
-        ))
-        .with_code("unknown-engine")),
-    }
 }

@@ -6,26 +6,28 @@
 
 pub mod attrs;
 pub mod backend;
-mod bind;
 pub mod dim;
 pub mod dtype;
 pub mod engine;
+mod engines;
 pub mod error;
 pub mod exec;
 pub mod file;
 pub mod host;
 pub mod infer;
-mod interp;
 mod loaded;
 pub mod op;
+mod operation;
 pub mod panics;
 mod peak;
 mod plan;
 pub mod program;
 mod run;
+mod symbolic;
 mod tensor;
 pub mod value;
 pub mod verify;
 
-pub use engine::{Arg, Engine, HostArray, Loaded, Operation, Options, Tensor, engine};
+pub use engine::{Arg, Engine, HostArray, Loaded, Operation, Options, Tensor};
+pub use engines::engine;
 pub use error::{Error, Result, Status};

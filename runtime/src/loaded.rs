@@ -13,11 +13,10 @@ use crate::dtype::DType;
 use crate::engine::{Arg, Loaded, Options, Tensor};
 use crate::error::{Error, Result, clip};
 use crate::file::Container;
-use crate::interp::donate;
 use crate::plan::{Plan, Planner, locate};
 use crate::program::{Entry, Program, Role};
 use crate::run::run;
-use crate::tensor::{Borrowed, Held, detach, from_arg, from_array, lock};
+use crate::tensor::{Borrowed, Held, detach, donate, from_arg, from_array, lock};
 use crate::value::{Ty, Val};
 use crate::verify::{stored_as, verify};
 

@@ -6,7 +6,6 @@ use burn_backend::tensor::Device;
 
 use crate::attrs::Literal;
 use crate::backend::ExecBackend;
-use crate::bind::{bind, resolve};
 use crate::dim::Env;
 use crate::error::{Error, Location, Result, Status};
 use crate::exec::{Map, choose};
@@ -14,6 +13,7 @@ use crate::infer::{infer, is_infallible};
 use crate::op::Op;
 use crate::peak::{self, Use};
 use crate::program::{Entry, Node, Program};
+use crate::symbolic::{resolve, solve};
 use crate::value::{Ty, Val};
 
 /// Where an operand or a result comes from.
@@ -101,7 +101,7 @@ impl<B: ExecBackend> Planner<'_, B> {
     pub fn plan(&self, entry: &Entry, inputs: Vec<Ty>) -> Result<Plan<B>> {
         let function = &self.program.functions[entry.function];
         let actual: Vec<&Ty> = inputs.iter().collect();
-        let env = bind(
+        let env = solve(
             &function.inputs,
             &actual,
             &self.program.dims,
@@ -192,7 +192,7 @@ impl<B: ExecBackend> Builder<'_, B> {
             Op::Call { function, .. } | Op::Fused { function, .. } => {
                 let callee = &program.functions[*function];
                 let actual: Vec<&Ty> = args.iter().map(|v| &self.values[*v].ty).collect();
-                let env = bind(&callee.inputs, &actual, &program.dims, env, &|i| {
+                let env = solve(&callee.inputs, &actual, &program.dims, env, &|i| {
                     format!("operand {i} of the call of {:?}", callee.name)
                 })
                 .map_err(invalid)?;

@@ -1,7 +1,6 @@
 //! The program as data, and its strict reading from JSON.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde_json::{Map, Value, json};
 
@@ -10,14 +9,8 @@ use crate::dim::{Dim, is_name};
 use crate::dtype::DType;
 use crate::error::{Error, Location, Result, clip};
 use crate::op::Op;
+use crate::symbolic::{Bounds, SymTy};
 use crate::value::MAX_RANK;
-
-/// A type whose sizes are dim expressions.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SymTy {
-    pub dtype: DType,
-    pub shape: Vec<Dim>,
-}
 
 /// One application of an op.
 #[derive(Clone, Debug)]
@@ -70,13 +63,6 @@ pub struct Entry {
     pub function: usize,
     pub args: Vec<ArgSpec>,
     pub results: Vec<ResultSpec>,
-}
-
-/// The bounds of a dim.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    pub min: i64,
-    pub max: Option<i64>,
 }
 
 /// The location table.
@@ -449,11 +435,4 @@ fn locations(value: Value) -> Result<Locations> {
         functions,
         table,
     })
-}
-
-impl fmt::Display for SymTy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dims: Vec<String> = self.shape.iter().map(Dim::to_string).collect();
-        write!(f, "{}[{}]", self.dtype.name(), dims.join(", "))
-    }
 }

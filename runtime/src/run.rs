@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::exec::{Map, execute, map_into, map_new};
 use crate::host::HostView;
-use crate::host::nest::Kernel;
+use crate::host::row::Kernel;
 use crate::panics;
 use crate::plan::{Origin, Plan, Source, Step};
 use crate::value::Val;

@@ -220,3 +220,29 @@ fn byte_strides(view: &HostView<'_>) -> Vec<isize> {
     let item = view.dtype.itemsize() as isize;
     view.strides.iter().map(|s| s * item).collect()
 }
+
+/// Empties the donated handles.
+pub fn donate<B: ExecBackend>(args: &[Arg<'_>]) -> Result<()> {
+    for arg in args {
+        if let Arg::Tensor {
+            tensor,
+            donate: true,
+        } = arg
+        {
+            Held::<B>::of(*tensor)?.take();
+        }
+    }
+    Ok(())
+}
+
+/// Refuses more bytes than `limit`.
+pub fn check_bytes(bytes: usize, limit: usize) -> Result<()> {
+    if bytes > limit {
+        return Err(Error::out_of_memory(format!(
+            "{bytes} bytes are needed, the limit is {limit}"
+        ))
+        .with("needed", bytes)
+        .with("limit", limit));
+    }
+    Ok(())
+}

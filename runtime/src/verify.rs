@@ -8,7 +8,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result, clip};
 use crate::file::Container;
 use crate::op::Op;
-use crate::program::{Entry, Function, Node, Program, Role, SymTy};
+use crate::program::{Entry, Function, Node, Program, Role};
+use crate::symbolic::SymTy;
 use crate::value::Ty;
 
 /// The most nodes of an entry once every call is written out.

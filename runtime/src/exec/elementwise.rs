@@ -7,16 +7,77 @@ use super::Call;
 use crate::backend::{ExecBackend, item, no_host, shape_of};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::host::binary::Binary;
-use crate::host::nest::{self, Kernel};
-use crate::host::unary::Unary;
-use crate::host::{HostView, Out, binary, cast, select, unary};
+use crate::host::row::Kernel;
+use crate::host::{HostView, Out, binary, cast, nest, select, unary};
+use crate::op::{Binary, Unary};
 use crate::value::{Ty, Val};
 
 /// Burn's primitive for floats, for backends without host memory.
-pub(super) type Float1<B> = fn(FloatTensor<B>) -> FloatTensor<B>;
+type Float1<B> = fn(FloatTensor<B>) -> FloatTensor<B>;
 /// The same with two operands.
-pub(super) type Float2<B> = fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>;
+type Float2<B> = fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>;
+
+/// What runs the op on floats without host memory; none where Burn has nothing of the same meaning.
+fn burn1<B: ExecBackend>(op: Unary) -> Option<Float1<B>> {
+    Some(match op {
+        Unary::Neg => B::float_neg,
+        Unary::Abs => B::float_abs,
+        Unary::Sign => return None,
+        Unary::Floor => B::float_floor,
+        Unary::Ceil => B::float_ceil,
+        Unary::Trunc => B::float_trunc,
+        Unary::Round => B::float_round,
+        Unary::Exp => B::float_exp,
+        Unary::Expm1 => return None,
+        Unary::Log => B::float_log,
+        Unary::Log1p => B::float_log1p,
+        Unary::Sqrt => B::float_sqrt,
+        Unary::Rsqrt => |x| B::float_recip(B::float_sqrt(x)),
+        Unary::Sin => B::float_sin,
+        Unary::Cos => B::float_cos,
+        Unary::Tan => B::float_tan,
+        Unary::Arcsin => B::float_asin,
+        Unary::Arccos => B::float_acos,
+        Unary::Arctan => B::float_atan,
+        Unary::Sinh => B::float_sinh,
+        Unary::Cosh => B::float_cosh,
+        Unary::Tanh => B::float_tanh,
+        Unary::Arcsinh => B::float_asinh,
+        Unary::Arccosh => B::float_acosh,
+        Unary::Arctanh => B::float_atanh,
+        Unary::Erf => B::float_erf,
+        Unary::Sigmoid => B::sigmoid,
+        Unary::Isfinite | Unary::Isnan | Unary::BitwiseNot => return None,
+    })
+}
+
+/// As [`burn1`].
+fn burn2<B: ExecBackend>(op: Binary) -> Option<Float2<B>> {
+    Some(match op {
+        Binary::Add => B::float_add,
+        Binary::Sub => B::float_sub,
+        Binary::Mul => B::float_mul,
+        Binary::Div => B::float_div,
+        Binary::Power => B::float_powf,
+        Binary::Arctan2 => B::float_atan2,
+        Binary::FloorDivide
+        | Binary::Remainder
+        | Binary::Maximum
+        | Binary::Minimum
+        | Binary::MulStrongZero
+        | Binary::Equal
+        | Binary::NotEqual
+        | Binary::Less
+        | Binary::LessEqual
+        | Binary::Greater
+        | Binary::GreaterEqual
+        | Binary::BitwiseAnd
+        | Binary::BitwiseOr
+        | Binary::BitwiseXor
+        | Binary::LeftShift
+        | Binary::RightShift => return None,
+    })
+}
 
 /// The kernel of an elementwise op.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +101,13 @@ impl<B: ExecBackend> Call<'_, B> {
         Ok(x)
     }
 
-    pub(super) fn unary(mut self, op: Unary, burn: Option<Float1<B>>) -> Result<Val<B>> {
+    pub(super) fn unary(mut self, op: Unary) -> Result<Val<B>> {
         if self.chosen(|| Ok(Map::One(unary::kernel(op, self.types[0].dtype)?))) {
             return Err(no_host::<B>(self.name));
         }
         let [x] = self.take()?;
         if !B::HOST {
-            return match (x, burn) {
+            return match (x, burn1::<B>(op)) {
                 (Val::Float(x), Some(f)) => Ok(Val::Float(f(x))),
                 _ => Err(no_host::<B>(self.name)),
             };
@@ -74,14 +135,14 @@ impl<B: ExecBackend> Call<'_, B> {
         self.map(cast::kernel(from, to)?, [x])
     }
 
-    pub(super) fn binary(mut self, op: Binary, burn: Option<Float2<B>>) -> Result<Val<B>> {
+    pub(super) fn binary(mut self, op: Binary) -> Result<Val<B>> {
         if self.chosen(|| Ok(Map::Two(binary::kernel(op, self.types[0].dtype)?))) {
             return Err(no_host::<B>(self.name));
         }
         let [x, y] = self.take()?;
         if !B::HOST {
             let shape = || Shape::from(self.out.shape.clone());
-            return match (x, y, burn) {
+            return match (x, y, burn2::<B>(op)) {
                 (Val::Float(x), Val::Float(y), Some(f)) => Ok(Val::Float(f(
                     B::float_expand(x, shape()),
                     B::float_expand(y, shape()),

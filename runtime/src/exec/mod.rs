@@ -22,10 +22,8 @@ use burn_std::Bytes;
 use crate::backend::{ExecBackend, no_host};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::host::binary::Binary as Bi;
 use crate::host::indexing::Update;
 use crate::host::reduce::Reduce;
-use crate::host::unary::Unary as Un;
 use crate::op::{Family, Op};
 use crate::value::{Ty, Val};
 
@@ -113,60 +111,10 @@ pub fn choose<B: ExecBackend>(
 
 fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
     match op {
-        Op::Neg => c.unary(Un::Neg, Some(B::float_neg)),
-        Op::Abs => c.unary(Un::Abs, Some(B::float_abs)),
-        Op::Sign => c.unary(Un::Sign, None),
-        Op::Floor => c.unary(Un::Floor, Some(B::float_floor)),
-        Op::Ceil => c.unary(Un::Ceil, Some(B::float_ceil)),
-        Op::Trunc => c.unary(Un::Trunc, Some(B::float_trunc)),
-        Op::Round => c.unary(Un::Round, Some(B::float_round)),
-        Op::Exp => c.unary(Un::Exp, Some(B::float_exp)),
-        Op::Expm1 => c.unary(Un::Expm1, None),
-        Op::Log => c.unary(Un::Log, Some(B::float_log)),
-        Op::Log1p => c.unary(Un::Log1p, Some(B::float_log1p)),
-        Op::Sqrt => c.unary(Un::Sqrt, Some(B::float_sqrt)),
-        Op::Rsqrt => c.unary(Un::Rsqrt, Some(|x| B::float_recip(B::float_sqrt(x)))),
-        Op::Sin => c.unary(Un::Sin, Some(B::float_sin)),
-        Op::Cos => c.unary(Un::Cos, Some(B::float_cos)),
-        Op::Tan => c.unary(Un::Tan, Some(B::float_tan)),
-        Op::Arcsin => c.unary(Un::Arcsin, Some(B::float_asin)),
-        Op::Arccos => c.unary(Un::Arccos, Some(B::float_acos)),
-        Op::Arctan => c.unary(Un::Arctan, Some(B::float_atan)),
-        Op::Sinh => c.unary(Un::Sinh, Some(B::float_sinh)),
-        Op::Cosh => c.unary(Un::Cosh, Some(B::float_cosh)),
-        Op::Tanh => c.unary(Un::Tanh, Some(B::float_tanh)),
-        Op::Arcsinh => c.unary(Un::Arcsinh, Some(B::float_asinh)),
-        Op::Arccosh => c.unary(Un::Arccosh, Some(B::float_acosh)),
-        Op::Arctanh => c.unary(Un::Arctanh, Some(B::float_atanh)),
-        Op::Erf => c.unary(Un::Erf, Some(B::float_erf)),
-        Op::Sigmoid => c.unary(Un::Sigmoid, Some(B::sigmoid)),
-        Op::Isfinite => c.unary(Un::Isfinite, None),
-        Op::Isnan => c.unary(Un::Isnan, None),
-        Op::BitwiseNot => c.unary(Un::BitwiseNot, None),
+        Op::Unary(op) => c.unary(*op),
         Op::StopGradient => c.identity(),
         Op::Cast { .. } => c.cast(),
-        Op::Add => c.binary(Bi::Add, Some(B::float_add)),
-        Op::Sub => c.binary(Bi::Sub, Some(B::float_sub)),
-        Op::Mul => c.binary(Bi::Mul, Some(B::float_mul)),
-        Op::Div => c.binary(Bi::Div, Some(B::float_div)),
-        Op::FloorDivide => c.binary(Bi::FloorDivide, None),
-        Op::Remainder => c.binary(Bi::Remainder, None),
-        Op::Power => c.binary(Bi::Power, Some(B::float_powf)),
-        Op::Maximum => c.binary(Bi::Maximum, None),
-        Op::Minimum => c.binary(Bi::Minimum, None),
-        Op::Arctan2 => c.binary(Bi::Arctan2, Some(B::float_atan2)),
-        Op::MulStrongZero => c.binary(Bi::MulStrongZero, None),
-        Op::Equal => c.binary(Bi::Equal, None),
-        Op::NotEqual => c.binary(Bi::NotEqual, None),
-        Op::Less => c.binary(Bi::Less, None),
-        Op::LessEqual => c.binary(Bi::LessEqual, None),
-        Op::Greater => c.binary(Bi::Greater, None),
-        Op::GreaterEqual => c.binary(Bi::GreaterEqual, None),
-        Op::BitwiseAnd => c.binary(Bi::BitwiseAnd, None),
-        Op::BitwiseOr => c.binary(Bi::BitwiseOr, None),
-        Op::BitwiseXor => c.binary(Bi::BitwiseXor, None),
-        Op::LeftShift => c.binary(Bi::LeftShift, None),
-        Op::RightShift => c.binary(Bi::RightShift, None),
+        Op::Binary(op) => c.binary(*op),
         Op::Select => c.select(),
         Op::Reshape { .. } => c.reshape(),
         Op::Transpose { axes } => c.transpose(axes),

@@ -1,51 +1,18 @@
 //! Two operands of one dtype.
 
 use super::bad_dtype;
-use super::nest::{Kernel, calls2, row2, turn2};
 use super::num::{Elem, Flag, Int, Num, Real};
+use super::row::{Kernel, calls2, row2, turn2};
 use super::stage::{home, load, ring, store};
 use crate::dtype::DType;
 use crate::error::Result;
-
-/// Which function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    FloorDivide,
-    Remainder,
-    Power,
-    Maximum,
-    Minimum,
-    Arctan2,
-    MulStrongZero,
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-    BitwiseAnd,
-    BitwiseOr,
-    BitwiseXor,
-    LeftShift,
-    RightShift,
-}
+use crate::op::Binary;
 
 /// The kernel for `op` on operands of `dtype`.
 pub fn kernel(op: Binary, dtype: DType) -> Result<Kernel<2>> {
     use Binary as B;
-    let name = "this elementwise op";
-    let fits = match op {
-        B::Add | B::Sub | B::Mul | B::FloorDivide | B::Remainder | B::Power => !dtype.is_bool(),
-        B::Div | B::Arctan2 | B::MulStrongZero => dtype.is_float(),
-        B::BitwiseAnd | B::BitwiseOr | B::BitwiseXor => !dtype.is_float(),
-        B::LeftShift | B::RightShift => dtype.is_int(),
-        _ => true,
-    };
-    if !fits || dtype == DType::Key {
+    let name = op.info().name;
+    if !op.info().accepts(dtype) {
         return Err(bad_dtype(name, dtype));
     }
     let (here, wrapped) = (home(dtype), ring(dtype));

@@ -3,8 +3,8 @@
 use half::{bf16, f16};
 
 use super::bad_dtype;
-use super::nest::{Kernel, Row, Stage, row1, turn1};
 use super::num::Flag;
+use super::row::{Kernel, Row, Stage, row1, turn1};
 use super::stage;
 use crate::dtype::DType;
 use crate::error::Result;

@@ -18,6 +18,7 @@ pub mod order;
 pub mod pad;
 pub mod random;
 pub mod reduce;
+pub mod row;
 pub mod scan;
 pub mod select;
 pub mod special;

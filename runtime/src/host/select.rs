@@ -1,6 +1,6 @@
 //! `select`: only moves elements, so only their size matters.
 
-use super::nest::{Kernel, choice};
+use super::row::{Kernel, choice};
 
 /// The kernel for values of `itemsize` bytes.
 pub fn kernel(itemsize: usize) -> Kernel<3> {

@@ -7,7 +7,8 @@ use burn_std::Bytes;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-use super::nest::{self, Stage, turn1};
+use super::nest;
+use super::row::{Stage, turn1};
 use super::{HostView, Out, cast};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -66,7 +67,7 @@ pub fn store(dtype: DType) -> Option<Stage> {
 }
 
 /// # Safety
-/// As for [`nest::Row`].
+/// As for [`Row`](super::row::Row).
 unsafe fn load_half<H>(n: usize, args: [*const u8; 1], out: *mut u8)
 where
     [H]: HalfFloatSliceExt,
@@ -79,7 +80,7 @@ where
 }
 
 /// # Safety
-/// As for [`nest::Row`].
+/// As for [`Row`](super::row::Row).
 unsafe fn store_half<H>(n: usize, args: [*const u8; 1], out: *mut u8)
 where
     [H]: HalfFloatSliceExt,

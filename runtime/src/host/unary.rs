@@ -1,57 +1,18 @@
 //! One operand.
 
 use super::bad_dtype;
-use super::nest::{Kernel, calls1, row1, turn1};
 use super::num::{Elem, Flag, Int, Num, Real};
+use super::row::{Kernel, calls1, row1, turn1};
 use super::stage::{home, load, ring, store};
 use crate::dtype::DType;
 use crate::error::Result;
-
-/// Which function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unary {
-    Neg,
-    Abs,
-    Sign,
-    Floor,
-    Ceil,
-    Trunc,
-    Round,
-    Exp,
-    Expm1,
-    Log,
-    Log1p,
-    Sqrt,
-    Rsqrt,
-    Sin,
-    Cos,
-    Tan,
-    Arcsin,
-    Arccos,
-    Arctan,
-    Sinh,
-    Cosh,
-    Tanh,
-    Arcsinh,
-    Arccosh,
-    Arctanh,
-    Erf,
-    Sigmoid,
-    Isfinite,
-    Isnan,
-    BitwiseNot,
-}
+use crate::op::Unary;
 
 /// The kernel for `op` on an operand of `dtype`.
 pub fn kernel(op: Unary, dtype: DType) -> Result<Kernel<1>> {
     use Unary as U;
-    let name = "this elementwise op";
-    let fits = match op {
-        U::Neg | U::Abs | U::Sign => !dtype.is_bool(),
-        U::BitwiseNot => !dtype.is_float(),
-        _ => dtype.is_float(),
-    };
-    if !fits || dtype == DType::Key {
+    let name = op.info().name;
+    if !op.info().accepts(dtype) {
         return Err(bad_dtype(name, dtype));
     }
     let (here, wrapped) = (home(dtype), ring(dtype));

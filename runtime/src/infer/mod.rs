@@ -41,60 +41,9 @@ fn fail<T>(code: &str, message: impl Into<String>) -> Result<T> {
 impl<'a> Rule<'a> {
     fn result(&self, op: &Op<usize>) -> Result<Ty> {
         match op {
-            Op::Neg
-            | Op::Abs
-            | Op::Sign
-            | Op::Floor
-            | Op::Ceil
-            | Op::Trunc
-            | Op::Round
-            | Op::Exp
-            | Op::Expm1
-            | Op::Log
-            | Op::Log1p
-            | Op::Sqrt
-            | Op::Rsqrt
-            | Op::Sin
-            | Op::Cos
-            | Op::Tan
-            | Op::Arcsin
-            | Op::Arccos
-            | Op::Arctan
-            | Op::Sinh
-            | Op::Cosh
-            | Op::Tanh
-            | Op::Arcsinh
-            | Op::Arccosh
-            | Op::Arctanh
-            | Op::Erf
-            | Op::Sigmoid
-            | Op::Isfinite
-            | Op::Isnan
-            | Op::BitwiseNot
-            | Op::StopGradient => self.unary(),
+            Op::Unary(_) | Op::StopGradient => self.unary(),
             Op::Cast { dtype } => self.cast(*dtype),
-            Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::FloorDivide
-            | Op::Remainder
-            | Op::Power
-            | Op::Maximum
-            | Op::Minimum
-            | Op::Arctan2
-            | Op::MulStrongZero
-            | Op::Equal
-            | Op::NotEqual
-            | Op::Less
-            | Op::LessEqual
-            | Op::Greater
-            | Op::GreaterEqual
-            | Op::BitwiseAnd
-            | Op::BitwiseOr
-            | Op::BitwiseXor
-            | Op::LeftShift
-            | Op::RightShift => self.binary(),
+            Op::Binary(_) => self.binary(),
             Op::Select => self.select(),
             Op::Reshape { shape } => self.reshape(shape),
             Op::Transpose { axes } => self.transpose(axes),
@@ -235,7 +184,7 @@ impl<'a> Rule<'a> {
 
     /// Refuses a dtype that the table does not list.
     fn accepts(&self, ty: &Ty) -> Result<()> {
-        if self.info.accepts >> (ty.dtype as u8) & 1 == 1 && ty.dtype.is_stored() {
+        if self.info.accepts(ty.dtype) {
             Ok(())
         } else {
             fail("dtype", format!("does not take {}", ty.dtype.name()))

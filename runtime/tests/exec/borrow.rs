@@ -5,7 +5,7 @@ use burn_flex::{Flex, FlexDevice};
 use dala_runtime::backend::ExecBackend;
 use dala_runtime::dtype::DType;
 use dala_runtime::exec::execute;
-use dala_runtime::op::Op;
+use dala_runtime::op::{Binary, Op, Unary};
 use dala_runtime::value::Val;
 
 use crate::array::{read, ty};
@@ -39,9 +39,9 @@ fn borrowed_memory_is_not_copied_and_never_written() {
     let before = data.clone();
     let t = ty(DType::F32, &[4096]);
     let ops: [(Op<usize>, usize); 4] = [
-        (Op::Neg, 1),
-        (Op::Add, 2),
-        (Op::Exp, 1),
+        (Op::Unary(Unary::Neg), 1),
+        (Op::Binary(Binary::Add), 2),
+        (Op::Unary(Unary::Exp), 1),
         (
             Op::ScatterSet {
                 axis: 0,

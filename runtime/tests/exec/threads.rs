@@ -1,5 +1,5 @@
 use dala_runtime::dtype::DType;
-use dala_runtime::op::Op;
+use dala_runtime::op::{Op, Unary};
 
 use crate::array::{Array, arr, keys, noise, run, ty};
 
@@ -32,7 +32,7 @@ fn results() -> Vec<Array> {
         reverse: true,
     };
     vec![
-        run(&Op::Exp, &[&flat], &flat.ty),
+        run(&Op::Unary(Unary::Exp), &[&flat], &flat.ty),
         sum(&[0], &[], &flat),
         sum(&[0], &[700], &wide),
         sum(&[1], &[400], &wide),

@@ -1,4 +1,4 @@
-//! The engine over any backend, and single operations.
+//! Single operations, without a program.
 
 use burn_backend::tensor::Device;
 use serde_json::Value;
@@ -6,47 +6,26 @@ use serde_json::Value;
 use crate::attrs::Attrs;
 use crate::backend::ExecBackend;
 use crate::dim::Env;
-use crate::engine::{Arg, Engine, HostArray, Loaded, Operation, Options, Tensor};
+use crate::engine::{Arg, Operation, Options, Tensor};
 use crate::error::{Error, Result, Status, clip};
 use crate::exec::execute;
-use crate::file::Container;
 use crate::infer::{infer, is_infallible, scratch_bytes};
-use crate::loaded::LoadedProgram;
-use crate::op::Op;
+use crate::op::{Family, Op};
 use crate::panics;
-use crate::tensor::{Borrowed, Held, detach, from_arg, from_array, to_bytes};
+use crate::tensor::{Borrowed, Held, check_bytes, detach, donate, from_arg};
 use crate::value::Ty;
 
-/// The interpreter over backend `B`.
-pub struct Exec<B: ExecBackend> {
-    name: &'static str,
+/// One operation, decoded once.
+pub struct Single<B: ExecBackend> {
+    op: Op<usize>,
     device: Device<B>,
-    options: Options,
+    limit: usize,
+    fault: bool,
 }
 
-impl<B: ExecBackend> Exec<B> {
-    /// An engine on the backend's default device.
-    pub fn new(name: &'static str, options: Options) -> Self {
-        Exec {
-            name,
-            device: Device::<B>::default(),
-            options,
-        }
-    }
-}
-
-impl<B: ExecBackend> Engine for Exec<B> {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn load(&self, container: Container) -> Result<Box<dyn Loaded>> {
-        let program =
-            LoadedProgram::<B>::new(container, self.device.clone(), self.options.clone())?;
-        Ok(Box::new(program))
-    }
-
-    fn operation(&self, json: &str) -> Result<Box<dyn Operation>> {
+impl<B: ExecBackend> Single<B> {
+    /// Reads `{"op": NAME, "attrs": {...}}`.
+    pub fn read(json: &str, device: Device<B>, options: &Options) -> Result<Self> {
         let bad = |e: Error| e.with_status(Status::InvalidArgument);
         let value: Value = serde_json::from_str(json)
             .map_err(|e| Error::argument(format!("the operation is not JSON: {e}")))?;
@@ -65,50 +44,16 @@ impl<B: ExecBackend> Engine for Exec<B> {
             .map_err(|e| bad(e.at_op(&clip(&name))))?
             .map_dims(|d| d.eval(&Env::new()))
             .map_err(|e| e.at_op(&name))?;
-        if matches!(op, Op::Constant { .. } | Op::Call { .. } | Op::Fused { .. }) {
+        if op.info().family == Family::Structure || matches!(op, Op::Constant { .. }) {
             return Err(Error::unsupported("has a meaning inside a program only").at_op(&name));
         }
-        Ok(Box::new(Single::<B> {
-            fault: self.options.fault.as_deref() == Some(op.info().name),
-            limit: self.options.memory_limit,
-            device: self.device.clone(),
+        Ok(Single {
+            fault: options.fault.as_deref() == Some(op.info().name),
+            limit: options.memory_limit,
+            device,
             op,
-        }))
+        })
     }
-
-    fn write(&self, array: HostArray<'_>) -> Result<Box<dyn Tensor>> {
-        let ty = array.ty()?;
-        check_bytes(ty.bytes(), self.options.memory_limit)?;
-        let val = from_array::<B>(&array, &ty, &self.device, None)?;
-        Ok(Held::boxed(ty, val))
-    }
-
-    fn read(&self, tensor: &dyn Tensor) -> Result<Vec<u8>> {
-        to_bytes(&Held::<B>::of(tensor)?.get()?)
-    }
-
-    fn sync(&self) -> Result<()> {
-        B::sync(&self.device).map_err(|e| Error::runtime(format!("{e:?}")))
-    }
-}
-
-fn check_bytes(bytes: usize, limit: usize) -> Result<()> {
-    if bytes > limit {
-        return Err(Error::out_of_memory(format!(
-            "{bytes} bytes are needed, the limit is {limit}"
-        ))
-        .with("needed", bytes)
-        .with("limit", limit));
-    }
-    Ok(())
-}
-
-/// One operation, decoded once.
-struct Single<B: ExecBackend> {
-    op: Op<usize>,
-    device: Device<B>,
-    limit: usize,
-    fault: bool,
 }
 
 impl<B: ExecBackend> Operation for Single<B> {
@@ -151,18 +96,4 @@ impl<B: ExecBackend> Operation for Single<B> {
         }
         Ok(vec![held])
     }
-}
-
-/// Empties the donated handles.
-pub fn donate<B: ExecBackend>(args: &[Arg<'_>]) -> Result<()> {
-    for arg in args {
-        if let Arg::Tensor {
-            tensor,
-            donate: true,
-        } = arg
-        {
-            Held::<B>::of(*tensor)?.take();
-        }
-    }
-    Ok(())
 }

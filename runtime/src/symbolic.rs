@@ -1,15 +1,37 @@
-//! Binds dims: the input types of a function against actual ones.
+//! Types whose sizes are dim expressions, and the sizes of the dims once arguments are there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use crate::dim::{Dim, Env};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::program::{Bounds, SymTy};
 use crate::value::Ty;
+
+/// A type whose sizes are dim expressions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SymTy {
+    pub dtype: DType,
+    pub shape: Vec<Dim>,
+}
+
+impl fmt::Display for SymTy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.shape.iter().map(Dim::to_string).collect();
+        write!(f, "{}[{}]", self.dtype.name(), dims.join(", "))
+    }
+}
+
+/// The bounds of a dim.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub min: i64,
+    pub max: Option<i64>,
+}
 
 /// The sizes of the dims of a function whose inputs are `wanted`, when its arguments are `actual`. `outer` gives those
 /// that no input names; `label` names an input.
-pub fn bind(
+pub fn solve(
     wanted: &[SymTy],
     actual: &[&Ty],
     dims: &BTreeMap<String, Bounds>,
