@@ -528,3 +528,62 @@ def test_a_program_with_complex_values_is_lowered_when_it_is_loaded() -> None:
         loaded = dd.executor(name).load(program)
         (out,) = loaded.run(0, [np.array([1j, 2.0], np.complex64)], [x.type])
         assert out.dtype is dd.complex64 and out.tolist() == [-1, 4]
+
+
+# Control flow and other functions inside graphs.
+
+
+@dd.defn
+def flowing(z: Any, n: Any) -> Any:
+    """Complex values, and counts, through every op that holds functions."""
+    a = dd.cond(n > 0, lambda z: z * 1j, dd.conj, z)
+    _, b, steps = dd.while_loop(
+        lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * (1 + 1j), s[2] + 1.0), (dd.array(0), z, dd.array(1.0))
+    )
+    c, sums = dd.scan(lambda c, x: (c * x, c + x), z[0], z)
+    return a, b, steps, c, sums, dd.checkpoint(dd.exp)(z), square(z)
+
+
+@dd.custom_vjp
+def square(z: Any) -> Any:
+    return z * z
+
+
+square.defvjp(lambda z: (z * z, z), lambda z, ct: (10 * ct * z,))
+
+
+def test_control_flow_on_complex_values() -> None:
+    z = np.array([1 + 1j, 2 - 1j, 0.5j])
+    made = PASSES["complex-pairs"].run(flowing.lower(z, np.int32(3)))
+    ops.verify(made)
+    assert not has_complex(made) and {"cond", "while_loop", "scan"} <= {n.op for n in made.nodes}
+    loop = next(n for n in made.nodes if n.op == "scan")
+    assert (loop.attrs["consts"], loop.attrs["carries"], len(loop.inputs)) == (0, 2, 4)
+    with dd.using("reference"):
+        a, b, steps, c, sums, e, s = (np.asarray(v) for v in flowing(z, np.int32(3)))
+    np.testing.assert_allclose(a, z * 1j)
+    np.testing.assert_allclose(b, z * (1 + 1j) ** 3)
+    assert steps == 4
+    before = np.cumprod(np.concatenate([z[:1], z]))
+    np.testing.assert_allclose(c, before[-1])
+    np.testing.assert_allclose(sums, before[:-1] + z)
+    np.testing.assert_allclose(e, np.exp(z))
+    np.testing.assert_allclose(s, z * z)
+
+
+@pytest.mark.parametrize("which", [0, 1, 3, 4, 5, 6])
+def test_gradients_through_control_flow(which: int) -> None:
+    z = np.array([1 + 1j, 2 - 1j, 0.5j])
+
+    def f(z: Any) -> Any:
+        return dd.sum(dd.real(flowing(z, dd.array(3))[which] * (1 + 2j)))
+
+    with dd.using("reference"):
+        g = np.asarray(dd.grad(f)(z))
+        if which == 6:
+            np.testing.assert_allclose(g, 10 * z * (1 + 2j))  # the rule that was given
+            return
+        h = 1e-6
+        for i, d in enumerate(np.eye(3) * h):
+            dx, dy = ((float(f(z + u)) - float(f(z - u))) / (2 * h) for u in (d, 1j * d))
+            assert abs(g[i] - (dx - 1j * dy)) < 1e-6

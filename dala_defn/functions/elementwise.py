@@ -103,6 +103,8 @@ def round(x: Any, decimals: int = 0) -> Any:
         array([0., 2.], dtype=float32)
     """
     x = own(x)
+    if dtype_of(x).kind == "c":
+        return complexes.complex(*(round(part, decimals) for part in complexes.parts(x)))
     if decimals == 0 or (decimals > 0 and not dtype_of(x).is_inexact):
         return rint(x)
     if not dtype_of(x).is_inexact:

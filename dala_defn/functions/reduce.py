@@ -16,7 +16,7 @@ from dala_defn.functions import complexes
 from dala_defn.functions.base import convert, dim_value, dtype_of, operands, own, real
 from dala_defn.functions.elementwise import absolute, maximum, minimum, sqrt, where
 from dala_defn.functions.shape import ravel, reshape
-from dala_defn.ops.spec import OPS
+from dala_defn.ops.spec import OPS, check_dtype
 from dala_defn.shapes import Dim, Shape, normalize_axes, normalize_axis, show, size
 
 Axis = int | Sequence[int] | None
@@ -92,6 +92,7 @@ def _outermost(op: str, x: Any, axis: Axis, keepdims: bool, initial: Any, where:
     x = own(x)
     if where is not None and initial is None:
         raise ArgumentError(f"{op} over a part of an array needs initial=, for when the part is empty")
+    check_dtype(op, dtype_of(x), dtypes.ARRAYS)
     least = extreme(dtype_of(x), op == "min")
     x = masked(x, where, least)
     if initial is None:
