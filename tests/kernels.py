@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,7 +49,7 @@ def run_kernel(
     sizes = (ctypes.c_int64 * max(1, plan.rank))(*extents)
     total = int(np.prod(extents[: plan.parallel], dtype=np.int64))
     cuts = [total * i // parts for i in range(parts + 1)]
-    for begin, end in zip(cuts, cuts[1:], strict=False):
+    for begin, end in itertools.pairwise(cuts):
         assert call(data, sizes, strides, begin, end) == 0
 
 

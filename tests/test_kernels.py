@@ -91,7 +91,7 @@ def test_reductions_keep_their_bound(spec: OpSpec, dtype: DType) -> None:
             continue
         done += 1
         space, axes = aligned(graph, shape)
-        axes = axes[: len(shape)] + [a for a in axes[: len(shape) - 1]]
+        axes = axes[: len(shape)] + list(axes[: len(shape) - 1])
         for layout in (lambda x: x, *LAYOUTS.values()):
             laid = [layout(np.asarray(a)) for a in case.args]
             right = truth(spec, types, laid, case.attrs)
@@ -106,7 +106,11 @@ def test_long_sums_keep_two_units(dtype: DType, n: int) -> None:
     rng = np.random.default_rng(n)
     graph = ops.parse(f"graph @f(%x: {dtype.short}[3, {n}]) {{\n  %s = sum %x {{axes=[1]}}\n  return %s\n}}")
     shape = graph.inputs[0].type.shape
-    for x in (rng.normal(size=shape), np.full(shape, 0.1), rng.uniform(size=shape) * 10.0 ** rng.integers(-9, 9, shape)):
+    for x in (
+        rng.normal(size=shape),
+        np.full(shape, 0.1),
+        rng.uniform(size=shape) * 10.0 ** rng.integers(-9, 9, shape),
+    ):
         x = x.astype(dtype.dtype)
         right = truth(OPS["sum"], [graph.inputs[0].type], [x], {"axes": (1,)})
         space, axes = ([3, n], [0, 1, 0]) if n > 1 else ([3], [0, -1, 0])

@@ -1,16 +1,16 @@
 """Native kernels: the plan of a fused node becomes machine code of this processor, once a structure.
 
-``kernel(plan)`` gives the address of a function with the signature of the C interface's ``dala_kernel``. Nothing here is
-imported before a program with fused nodes is loaded: LLVM is large.
+``kernel(plan)`` gives the address of a function with the signature of the C interface's ``dala_kernel``. Nothing
+here is imported before a program with fused nodes is loaded: LLVM is large.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import threading
 import time
 from dataclasses import dataclass
-import functools
 from pathlib import Path
 
 from dala_defn.codegen.cache import DiskCache, default_directory

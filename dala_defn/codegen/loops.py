@@ -1,8 +1,8 @@
 """The loops of a kernel: from a plan to a module of LLVM IR.
 
 A sweep runs over one line of elements. It goes over whole vectors in place while every operand is laid out one element
-after the other; what is left of a line, and any line with other strides, goes through buffers of one vector, so that the
-computation is in the code once.
+after the other; what is left of a line, and any line with other strides, goes through buffers of one vector, so that
+the computation is in the code once.
 """
 
 from __future__ import annotations
@@ -430,7 +430,8 @@ def mover(module: Module, load_: bool, size: int) -> str:
     if size >= 4:  # what vector units have masks for
         if load_:
             whole = (
-                f"  %x = call {t} @llvm.masked.load.v{w}{elem}.p0(ptr %p, i32 {size}, {bits} %mask, {t} zeroinitializer)\n"
+                f"  %x = call {t} @llvm.masked.load.v{w}{elem}.p0(ptr %p, i32 {size}, {bits} %mask, "
+                f"{t} zeroinitializer)\n"
                 f"  store {t} %x, ptr %b, align 64\n"
             )
             module.declared[f"declare {t} @llvm.masked.load.v{w}{elem}.p0(ptr, i32 immarg, {bits}, {t})"] = None

@@ -1,8 +1,9 @@
 """Elementary functions on vectors, within the bounds that the op table states.
 
-Each reduces its argument to a short interval and evaluates a minimax polynomial there (Remez's exchange algorithm; Muller,
-"Elementary Functions", 3rd edition, chapters 3 and 11); the coefficients were computed for this file with 50 digits.
-Reductions are Cody and Waite's. Functions of float32 that are rarely hot are evaluated in double and rounded once.
+Each reduces its argument to a short interval and evaluates a minimax polynomial there (Remez's exchange algorithm;
+Muller, "Elementary Functions", 3rd edition, chapters 3 and 11); the coefficients were computed for this file with 50
+digits. Reductions of the argument are Cody and Waite's. Functions of float32 that are rarely hot are
+evaluated in double and rounded once.
 """
 
 from __future__ import annotations
@@ -313,7 +314,7 @@ def _sine(shift: int) -> Body:
     """sin, or with a shift of one quadrant cos, of float32."""
 
     def body(b: Lanes, x: str) -> str:
-        m, wide, q64 = _quadrant(b, x)
+        _m, wide, q64 = _quadrant(b, x)
         r = b.convert("fptrunc", D, F, wide)
         q = b.convert("trunc", "i64", "i32", q64)
         if shift:
@@ -461,7 +462,8 @@ def _any_angle(near: Body, far: str) -> Body:
         b.module.declared[f"declare i1 @{reduce}({b.type('i1')})"] = None
         found = b.add(f"call i1 @{reduce}({b.type('i1')} {large})")
         b.put(f"  br i1 {found}, label %slow, label %done, !prof !0\nslow:")
-        z = b.each(far, F, x)
+        # The others keep theirs: no lane's result may depend on its neighbours.
+        z = m.where(large, b.each(far, F, x), y)
         b.put("  br label %done\ndone:")
         return b.add(f"phi {b.type(F)} [ {y}, %test ], [ {z}, %slow ]")
 

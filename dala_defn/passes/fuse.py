@@ -13,7 +13,7 @@ Nodes are taken in order, each joining the groups of its operands where that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -39,6 +39,7 @@ class _Group:
         level: see the module.
         nodes: its members, in order.
         maps: for every value in it, and every value that it takes from outside, over which axes its dims run.
+        outside: the values that it takes from outside.
         row: whether the last axis is swept, because something is reduced over it.
         escaped: whether something outside uses what it computes.
     """
@@ -47,6 +48,7 @@ class _Group:
     level: int
     nodes: list[Node] = field(default_factory=list)
     maps: dict[Value, Map] = field(default_factory=dict)
+    outside: set[Value] = field(default_factory=set)
     row: bool = False
     escaped: bool = False
 
@@ -58,11 +60,11 @@ class _Group:
 @register
 @dataclass(frozen=True)
 class Fuse(Pass):
-    """Groups what one kernel can compute. A group of a single op is left alone, unless it is a slow one on many numbers.
+    """Groups what one kernel can compute. A single op is left alone, unless it is a slow one on many numbers.
 
     Attributes:
         limit: the largest number of nodes in a kernel.
-        operands: the largest number of its operands and results.
+        operands: the largest number of its operands.
         alone: from how many elements on a slow op is a kernel by itself.
         few, small: so few nodes on so few elements are no kernel either: calling Burn for each costs less than a kernel
             takes to compile.
@@ -155,6 +157,7 @@ class _Grouping:
         for other in joined.absorbed:
             self._absorb(g, other)
         g.maps.update(joined.maps)
+        g.outside.update(v for v in joined.maps if v.node is not node)
         g.row |= is_reduced(node)
         g.nodes.append(node)
         self.group[node] = g
@@ -165,6 +168,7 @@ class _Grouping:
         g.nodes += other.nodes
         g.row |= other.row
         g.escaped |= other.escaped
+        g.outside |= other.outside
         for v, m in other.maps.items():
             g.maps.setdefault(v, m)
         self.moved[other] = g
@@ -195,7 +199,7 @@ class _Attempt:
     def run(self) -> _Attempt | None:
         """Itself when the node fits."""
         g, node, options = self.g, self.node, self.grouping.options
-        if len(g.nodes) >= options.limit or len(g.maps) >= 4 * options.limit:
+        if len(g.nodes) >= options.limit:
             return None
         if is_reduced(node):
             if is_one(node.inputs[0].type.shape[-1]) or not self._one_sweep():
@@ -214,8 +218,7 @@ class _Attempt:
             shift = len(out)
             for v in node.inputs:
                 aligned = tuple(
-                    None if is_one(d) else a
-                    for d, a in zip(v.type.shape, out[shift - v.type.ndim :], strict=True)
+                    None if is_one(d) else a for d, a in zip(v.type.shape, out[shift - v.type.ndim :], strict=True)
                 )
                 if not self._operand(v, aligned):
                     return None
@@ -342,11 +345,9 @@ class _Attempt:
         return True
 
     def _external(self) -> int:
-        """How many operands and results there would be at most."""
-        groups = [self.g, *self.absorbed]
-        inside = {v for g in groups for n in g.nodes for v in n.outputs}
-        outside = {v for g in groups for v in g.maps if v not in inside} | (set(self.maps) - inside)
-        return len(outside)
+        """How many operands there would be."""
+        new = sum(v not in self.g.outside for v in self.maps) - 1
+        return len(self.g.outside) + new + sum(len(other.outside) for other in self.absorbed)
 
 
 def _agrees(have: Map, want: Map) -> bool:
@@ -458,9 +459,7 @@ class _Build:
         if is_reduced(n):
             return (*out, len(self.g.space) - 1)
         shift = len(out)
-        return tuple(
-            None if is_one(d) else a for d, a in zip(v.type.shape, out[shift - v.type.ndim :], strict=True)
-        )
+        return tuple(None if is_one(d) else a for d, a in zip(v.type.shape, out[shift - v.type.ndim :], strict=True))
 
     def _inside(self, v: Value, m: Map) -> Value:
         """A value as the function has it: free nodes are repeated, others from outside become operands."""
