@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -246,6 +246,12 @@ class ReferenceExecutable:
                 news[path] = made
         self.state.update(news)
         return results
+
+    def prepare(
+        self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
+    ) -> Callable[[Sequence[Any]], list[Array] | None] | None:
+        """``run`` with the entry given: there is nothing to prepare."""
+        return lambda args: self.run(entry, args, types, donate)
 
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""

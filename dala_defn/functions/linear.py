@@ -239,3 +239,15 @@ def avg_pool(x: Any, pool_size: Any, strides: Any = None, padding: Any = "valid"
         return total / count
     ones = broadcast_to(convert(1, dtype_of(x)), (1, *x.shape[1:-1], 1))
     return total / _pool("window_sum", ones, pool_size, strides, padding)[0]
+
+
+__all__ = [
+    "avg_pool",
+    "conv",
+    "dot",
+    "matmul",
+    "max_pool",
+    "outer",
+    "tensordot",
+    "vdot",
+]
