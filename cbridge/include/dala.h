@@ -94,7 +94,8 @@ dala_status dala_program_open(dala_engine *engine, const char *path, dala_progra
 /* The same for files that must be signed by one of `n_trusted` public keys, DALA_KEY_BYTES each, one after another. */
 dala_status dala_program_open_trusted(dala_engine *engine, const char *path, const uint8_t *trusted,
                                       size_t n_trusted, dala_program **out, dala_error **err);
-/* dala_program_load with the content of the file's .sig. With n_trusted = 0 any signer will do. */
+/* dala_program_load with the content of the file's .sig (NULL: there is none). With n_trusted = 0 any signer will do,
+ * and no signature too. */
 dala_status dala_program_load_signed(dala_engine *engine, const uint8_t *bytes, size_t len, const uint8_t *signature,
                                      size_t signature_len, const uint8_t *trusted, size_t n_trusted,
                                      dala_program **out, dala_error **err);

@@ -77,15 +77,14 @@ pub unsafe extern "C" fn dala_program_load_signed(
         guard(err, || {
             some(out, "out")?;
             let engine = get(engine, "engine")?;
-            some(signature.cast_mut(), "signature")?;
-            let signature = slice(signature, signature_len, "signature")?;
+            let signature = if signature.is_null() {
+                None
+            } else {
+                Some(slice(signature, signature_len, "signature")?)
+            };
             let bytes = slice(bytes, len, "bytes")?;
             let keys = trusted(keys, n_keys)?;
-            load(
-                engine,
-                Container::load_signed(bytes, Some(signature), keys)?,
-                out,
-            )
+            load(engine, Container::load_signed(bytes, signature, keys)?, out)
         })
     }
 }
