@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dala_defn.array import Array, HostStorage
-from dala_defn.dtypes import DTYPES, DType, as_dtype, bfloat16
+from dala_defn.dtypes import DTYPES, DType, as_dtype, as_pairs, bfloat16, from_pairs, real_of
 from dala_defn.errors import (
     ArgumentError,
     DalaError,
@@ -145,6 +145,8 @@ class TensorStorage:
             # All views of it refer to this one: a dtype that is not NumPy's own is such a view, too.
             view = np.asarray(self)
             self._lent = weakref.ref(view)
+        if self.type.dtype.kind == "c":
+            return from_pairs(view)
         return view.view(self.type.dtype.dtype) if self.type.dtype is bfloat16 else view
 
     @property
@@ -157,7 +159,7 @@ class TensorStorage:
         return {
             "version": 3,
             "typestr": _TYPES[dtype],
-            "shape": (*shape, 2) if dtype.kind == "k" else shape,
+            "shape": (*shape, 2) if dtype.kind in "kc" else shape,
             "strides": tuple(a.strides[0 : a.ndim]) if a.strides else None,
             "data": (int(engine.cast(engine.address, data)) if data else _EMPTY.ctypes.data, True),
         }
@@ -169,7 +171,7 @@ class TensorStorage:
 
 # NumPy's interface has no name for a dtype that is not its own.
 _EMPTY = np.empty(1, np.uint64)  # where an array without elements is said to lie
-_TYPES = {d: d.dtype.str if d.dtype.kind != "V" else "<u2" for d in DTYPES}
+_TYPES = {d: real_of(d).dtype.str if d.dtype.kind != "V" else "<u2" for d in DTYPES}
 
 
 class Engine:
@@ -286,6 +288,8 @@ def pack(engine: Engine, args: Sequence[Any], donate: Sequence[bool] | None = No
 
 def fill(ffi: Any, c: Any, x: np.ndarray[Any, Any], dtype: DType, keep: list[Any]) -> None:
     """Describes a NumPy array to the runtime; it is read where it lies."""
+    if dtype.kind == "c":
+        x, dtype = (as_pairs(x) if x.dtype.kind == "c" else x), real_of(dtype)
     if not x.dtype.isnative or not x.flags.aligned:
         x = np.ascontiguousarray(x, dtype.dtype).reshape(x.shape)
     keep.append(x)
@@ -435,7 +439,7 @@ def _prepare(
     read, store, after = [], [], []
     for i, (x, kind, given) in enumerate(zip(args, kinds, donate, strict=True)):
         dtype = as_dtype(x.dtype)
-        describe.append((dtype.code, (*x.shape, 2) if dtype.kind == "k" else tuple(x.shape)))
+        describe.append((real_of(dtype).code, (*x.shape, 2) if dtype.kind in "kc" else tuple(x.shape)))
         if kind == "tensor":
             read.append(f"s{i} = x{i}._storage")
             read.append(f"if type(s{i}) is not TensorStorage or s{i}.engine is not engine: return None")
