@@ -24,6 +24,7 @@ from dala_defn import (
     ops,
     optimizers,
     random,
+    signing,
     trees,
 )
 from dala_defn.arguments import spec
@@ -75,6 +76,7 @@ from dala_defn.errors import (
     OutOfMemory,
     ParseError,
     ShapeError,
+    SignatureError,
     TraceError,
     VerifyError,
 )
@@ -121,6 +123,7 @@ __all__ = [
     "ParseError",
     "Sequential",
     "ShapeError",
+    "SignatureError",
     "TraceError",
     "Tracer",
     "VerifyError",
@@ -175,6 +178,7 @@ __all__ = [
     "random",
     "result_type",
     "scan",
+    "signing",
     "spec",
     "switch",
     "trees",
@@ -208,6 +212,7 @@ for _holder in (
     debug,
     nn,
     random,
+    signing,
 ):
     errors.boundaries(_holder)
 errors.boundaries(Array, but=("__array__",))

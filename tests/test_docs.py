@@ -26,7 +26,7 @@ def public_functions() -> dict[str, Any]:
     found = {f"dd.{n}": getattr(dd, n) for n in F.__all__}
     found |= {f"dd.{n}": getattr(dd, n) for n in ("grad", "value_and_grad", "jvp", "vmap", "defn", "spec", "using")}
     found |= {f"dd.{n}": getattr(dd, n) for n in ("load", "composite")}
-    for name in ("random", "nn"):
+    for name in ("random", "nn", "signing"):
         module = getattr(dd, name)
         for n, f in vars(module).items():
             if callable(f) and not n.startswith("_") and getattr(f, "__module__", "") == module.__name__:
@@ -59,7 +59,7 @@ def run_examples(name: str, doc: str) -> int:
     """Runs the examples of a docstring and compares what they print; gives their number."""
     f = dd.defn(lambda x: x * 2)
     f.export("model.dala", dd.spec((8,)))
-    scope = {"dd": dd, "np": np, "f": f, "x": dd.ones(8)}
+    scope = {"dd": dd, "np": np, "f": f, "x": dd.ones(8), "key": b"k" * 32}
     test = doctest.DocTestParser().get_doctest(doc, scope, name, name, 0)
     for example in test.examples:
         if example.want:
