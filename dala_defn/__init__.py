@@ -193,7 +193,6 @@ for _name in __all__:
     if isinstance(globals()[_name], _FunctionType):
         globals()[_name] = errors.boundary(globals()[_name])
 for _holder in (
-    Array,
     Tracer,
     _Operators,
     _At,
@@ -211,6 +210,7 @@ for _holder in (
     random,
 ):
     errors.boundaries(_holder)
+errors.boundaries(Array, but=("__array__",))
 errors.boundaries(_Defn, ["lower", "compile", "export"])
 errors.install_excepthook()
 _install_eager()

@@ -87,11 +87,11 @@ def describe(file: _File) -> dict[str, Any]:
     entries = []
     for e in file.program.entries:
         args = [
-            {"name": a.name, "role": a.role, "donate": a.donate, **_type(v.type)}
-            for a, v in zip(e.args, e.graph.inputs, strict=True)
+            {"name": a.name, "role": a.role, "donate": a.donate, **_type(t)}
+            for a, t in zip(e.args, e.arg_types(), strict=True)
         ]
         results = [
-            {"name": r.name, "role": r.role, **_type(v.type)} for r, v in zip(e.results, e.graph.outputs, strict=True)
+            {"name": r.name, "role": r.role, **_type(t)} for r, t in zip(e.results, e.result_types(), strict=True)
         ]
         nodes = len(e.graph.nodes) + sum(len(f.nodes) for f in e.graph.functions())
         entries.append({"name": e.name, "args": args, "results": results, "nodes": nodes})

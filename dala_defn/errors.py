@@ -302,9 +302,9 @@ def boundary(f: F) -> F:
     return cast(F, call_from_user)
 
 
-def boundaries(holder: Any, names: Iterable[str] | None = None) -> None:
+def boundaries(holder: Any, names: Iterable[str] | None = None, *, but: Iterable[str] = ()) -> None:
     """Makes the functions of a module, or the methods of a class, boundaries: the public ones and operators."""
-    for name in list(vars(holder)) if names is None else names:
+    for name in set(vars(holder) if names is None else names) - set(but):
         f = vars(holder)[name]
         operator = name.startswith("__") and name not in _QUIET
         if isinstance(f, FunctionType) and (operator or not name.startswith("_")):

@@ -24,10 +24,10 @@ class EntryPoint:
         self.entry = entry
         self._artifact = artifact
         self._index = index
-        pairs = zip(entry.args, entry.graph.inputs, strict=True)
-        self.args = [(a, v.type) for a, v in pairs if state_path(a.role) is None]
-        outs = zip(entry.results, entry.graph.outputs, strict=True)
-        self.results = [(r, v.type) for r, v in outs if state_path(r.role) is None]
+        pairs = zip(entry.args, entry.arg_types(), strict=True)
+        self.args = [(a, t) for a, t in pairs if state_path(a.role) is None]
+        outs = zip(entry.results, entry.result_types(), strict=True)
+        self.results = [(r, t) for r, t in outs if state_path(r.role) is None]
         self._types = [t for _, t in self.results]
 
     def __repr__(self) -> str:
@@ -112,9 +112,9 @@ class Artifact:
     def state(self, path: str) -> Array:
         """A tensor of the program's state, as it is now."""
         for e in self.program.entries:
-            for a, v in zip(e.args, e.graph.inputs, strict=True):
+            for a, t in zip(e.args, e.arg_types(), strict=True):
                 if state_path(a.role) == path:
-                    return self.loaded.get_state(path, v.type)
+                    return self.loaded.get_state(path, t)
         raise ArgumentError(f"{self.path} has no state {path!r}")
 
     def __repr__(self) -> str:

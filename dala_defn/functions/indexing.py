@@ -328,3 +328,11 @@ class At:
             return same(x)
         flat = OPS[op](ravel(x), reshape(chosen, (count,)), reshape(new, (count,)), axis=0, batch_dims=0, mode="error")
         return reshape(flat, shape)
+
+
+__all__ = [
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "take",
+    "take_along_axis",
+]

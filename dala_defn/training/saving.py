@@ -122,7 +122,7 @@ def _entry(
     given += [Arg(f"captured_{i}", f"{STATE}captured/{name}/{i}") for i in range(len(captured))]
     names = list(results) or [str(i) for i in range(len(graph.outputs) - len(renewed))]
     outs = [Result(role.removeprefix(STATE), role) for role in renewed] + [Result(n) for n in names]
-    return Entry(name, graph, tuple(given), tuple(outs)), captured
+    return Entry(name, graph, tuple(given), tuple(outs)).shown_as(compiled.traced.graph), captured
 
 
 def _named(s: TensorSpec, batch: str) -> TensorSpec:
