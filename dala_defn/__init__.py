@@ -77,7 +77,7 @@ from dala_defn.export import EntryPoint as _EntryPoint
 from dala_defn.export import load
 from dala_defn.functions import *  # noqa: F403
 from dala_defn.functions import __all__ as _functions
-from dala_defn.functions.indexing import At as _At
+from dala_defn.functions.updates import At as _At
 from dala_defn.layers import Input
 from dala_defn.operators import Operators as _Operators
 from dala_defn.shapes import DimExpr

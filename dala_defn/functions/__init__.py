@@ -17,6 +17,7 @@ from dala_defn.functions import (
     reduce,
     shape,
     sorting,
+    updates,
 )
 from dala_defn.functions.aliases import *  # noqa: F403
 from dala_defn.functions.arithmetic import *  # noqa: F403
@@ -31,6 +32,7 @@ from dala_defn.functions.linear import *  # noqa: F403
 from dala_defn.functions.reduce import *  # noqa: F403
 from dala_defn.functions.shape import *  # noqa: F403
 from dala_defn.functions.sorting import *  # noqa: F403
+from dala_defn.functions.updates import *  # noqa: F403
 
 __all__: list[str] = []
 __all__ += aliases.__all__
@@ -46,3 +48,4 @@ __all__ += linear.__all__
 __all__ += reduce.__all__
 __all__ += shape.__all__
 __all__ += sorting.__all__
+__all__ += updates.__all__
