@@ -17,6 +17,7 @@ from dala_defn.functions import (
     reduce,
     shape,
     sorting,
+    statistics,
     updates,
 )
 from dala_defn.functions.aliases import *  # noqa: F403
@@ -32,6 +33,7 @@ from dala_defn.functions.linear import *  # noqa: F403
 from dala_defn.functions.reduce import *  # noqa: F403
 from dala_defn.functions.shape import *  # noqa: F403
 from dala_defn.functions.sorting import *  # noqa: F403
+from dala_defn.functions.statistics import *  # noqa: F403
 from dala_defn.functions.updates import *  # noqa: F403
 
 __all__: list[str] = []
@@ -48,4 +50,5 @@ __all__ += linear.__all__
 __all__ += reduce.__all__
 __all__ += shape.__all__
 __all__ += sorting.__all__
+__all__ += statistics.__all__
 __all__ += updates.__all__
