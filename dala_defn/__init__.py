@@ -23,6 +23,7 @@ from dala_defn import (
     ops,
     optimizers,
     random,
+    special,
     trees,
 )
 from dala_defn.arguments import spec
@@ -152,6 +153,7 @@ __all__ = [
     "random",
     "result_type",
     "spec",
+    "special",
     "trees",
     "uint8",
     "uint16",
@@ -179,6 +181,7 @@ for _holder in (
     Sequential,
     nn,
     random,
+    special,
 ):
     errors.boundaries(_holder)
 errors.boundaries(_Defn, ["lower", "compile", "export"])
