@@ -14,9 +14,11 @@ from types import FunctionType as _FunctionType
 from dala_defn import (
     callbacks,
     errors,
+    fft,
     initializers,
     ir,
     layers,
+    linalg,
     losses,
     metrics,
     nn,
@@ -126,6 +128,7 @@ __all__ = [
     "e",
     "errors",
     "executor",
+    "fft",
     "float16",
     "float32",
     "float64",
@@ -139,6 +142,7 @@ __all__ = [
     "ir",
     "jvp",
     "layers",
+    "linalg",
     "load",
     "losses",
     "metrics",
@@ -182,6 +186,8 @@ for _holder in (
     nn,
     random,
     special,
+    linalg,
+    fft,
 ):
     errors.boundaries(_holder)
 errors.boundaries(_Defn, ["lower", "compile", "export"])

@@ -6,6 +6,7 @@ Every file lists its own in ``__all__``.
 from dala_defn.functions import (
     aliases,
     arithmetic,
+    contraction,
     counting,
     creation,
     cumulative,
@@ -22,6 +23,7 @@ from dala_defn.functions import (
 )
 from dala_defn.functions.aliases import *  # noqa: F403
 from dala_defn.functions.arithmetic import *  # noqa: F403
+from dala_defn.functions.contraction import *  # noqa: F403
 from dala_defn.functions.counting import *  # noqa: F403
 from dala_defn.functions.creation import *  # noqa: F403
 from dala_defn.functions.cumulative import *  # noqa: F403
@@ -39,6 +41,7 @@ from dala_defn.functions.updates import *  # noqa: F403
 __all__: list[str] = []
 __all__ += aliases.__all__
 __all__ += arithmetic.__all__
+__all__ += contraction.__all__
 __all__ += counting.__all__
 __all__ += creation.__all__
 __all__ += cumulative.__all__
