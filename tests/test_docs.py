@@ -29,7 +29,7 @@ def public_functions() -> dict[str, Any]:
     for name in ("random", "nn", "special", "linalg", "fft"):
         module = getattr(dd, name)
         for n, f in vars(module).items():
-            if callable(f) and not n.startswith("_") and getattr(f, "__module__", "") == module.__name__:
+            if callable(f) and not n.startswith("_") and getattr(f, "__module__", "").startswith(module.__name__):
                 found[f"dd.{name}.{n}"] = f
     found |= {f"x.at[i].{n}": f for n, f in vars(At).items() if not n.startswith("_")}
     return found | {"f.export": type(dd.defn(len)).export}
