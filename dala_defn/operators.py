@@ -47,6 +47,16 @@ class Operators:
         return F.transpose(self)
 
     @property
+    def real(self) -> Any:
+        """The real part; see ``dd.real``."""
+        return F.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part; see ``dd.imag``."""
+        return F.imag(self)
+
+    @property
     def at(self) -> At:
         """``x.at[index].set(v)``, ``x.at[index].add(v)``: a changed copy."""
         return At(self)
@@ -185,6 +195,10 @@ class Operators:
     def astype(self, dtype: Any) -> Any:
         """Another dtype; see ``dd.astype``."""
         return F.astype(self, dtype)
+
+    def conj(self) -> Any:
+        """The complex conjugate; see ``dd.conj``."""
+        return F.conj(self)
 
     def reshape(self, *shape: Any) -> Any:
         """Another shape; see ``dd.reshape``."""

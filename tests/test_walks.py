@@ -211,7 +211,7 @@ def measured(text: str) -> str:
     """The table of errors with rows of the op. Nothing is measured: that takes the library with the op in it."""
     head, rest = text.split("\n## unary\n", 1)
     table, rest = rest.split("\n\n## ", 1)
-    cells = " | ".join("0" if d in dtypes.FLOATS else "refuses" for d in dtypes.KEYED)
+    cells = " | ".join("0" if d in dtypes.FLOATS else "refuses" for d in dtypes.EVERY)
     rows = "".join(f"\n| cube | 2 | {e} | {cells} |" for e in ("NumPy reference", "Burn, eager", "Burn, compiled"))
     return f"{head}\n## unary\n{table}{rows}\n\n## {rest}"
 

@@ -6,6 +6,7 @@ Every file lists its own in ``__all__``.
 from dala_defn.functions import (
     aliases,
     arithmetic,
+    complexes,
     contraction,
     counting,
     creation,
@@ -23,6 +24,7 @@ from dala_defn.functions import (
 )
 from dala_defn.functions.aliases import *  # noqa: F403
 from dala_defn.functions.arithmetic import *  # noqa: F403
+from dala_defn.functions.complexes import *  # noqa: F403
 from dala_defn.functions.contraction import *  # noqa: F403
 from dala_defn.functions.counting import *  # noqa: F403
 from dala_defn.functions.creation import *  # noqa: F403
@@ -41,6 +43,7 @@ from dala_defn.functions.updates import *  # noqa: F403
 __all__: list[str] = []
 __all__ += aliases.__all__
 __all__ += arithmetic.__all__
+__all__ += complexes.__all__
 __all__ += contraction.__all__
 __all__ += counting.__all__
 __all__ += creation.__all__

@@ -54,7 +54,8 @@ def from_nested(x: Any, dtype: DType | None) -> Any:
     if not any(is_value(leaf) for leaf in leaves):
         if dtype is None:
             dtype = dtypes.result_type(*leaves) if leaves else dtypes.DEFAULT_FLOAT
-        checked = [dtypes.scalar_array(leaf, dtype) for leaf in leaves] if dtype.is_integer else leaves
+        wanting = dtype.is_integer or (dtype.is_float and any(type(leaf) is complex for leaf in leaves))
+        checked = [dtypes.scalar_array(leaf, dtype) for leaf in leaves] if wanting else leaves
         return literal(np.array(checked, dtype.dtype).reshape(shape), dtype)
     dtype = dtype or dtypes.result_type(*leaves)
     parts = [ops.OPS["reshape"](convert(leaf, dtype), shape=(1,)) for leaf in leaves]

@@ -2,6 +2,7 @@
 
 from dala_defn.passes.base import PASSES, Pass
 from dala_defn.passes.batch import Batch, batch_graph
+from dala_defn.passes.complex_pairs import ComplexPairs
 from dala_defn.passes.cse import Cse, cse
 from dala_defn.passes.cut import cut
 from dala_defn.passes.dce import Dce, dce
@@ -17,6 +18,7 @@ __all__ = [
     "DEFAULT",
     "PASSES",
     "Batch",
+    "ComplexPairs",
     "Cse",
     "Dce",
     "Fold",
