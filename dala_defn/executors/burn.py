@@ -21,6 +21,7 @@ from dala_defn.passes.kernels import kernel_plan
 from dala_defn.passes.pipeline import compile_passes, native_passes
 
 COMPLEX_CACHE = 1024
+COPIED = 64 << 20  # bytes
 
 
 def fused(entry: Entry) -> Entry:
@@ -94,8 +95,14 @@ class BurnExecutor:
             return entry
         return replace(entry.shown_as(entry.graph), graph=compile_passes(entry.graph))
 
-    def open(self, path: Any, trusted: Sequence[bytes] = ()) -> bridge.Loaded:
-        """The program of a file, mapped; where there are trusted keys, signed by one of them."""
+    def open(self, path: Any, trusted: Sequence[bytes] = (), program: Program | None = None) -> bridge.Loaded:
+        """The program of a file; where there are trusted keys, signed by one of them.
+
+        Its tensors are mapped, and it runs as the file has it. When ``program`` is what the file holds, and its tensors
+        are so small that a copy is no matter, it is fused like one that was made here.
+        """
+        if program is not None and self.fuse and sum(t.nbytes for t in program.tensors.values()) <= COPIED:
+            return self.load(program)
         return self.engine.open(path, trusted)
 
     def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:

@@ -10,6 +10,7 @@ program without kernels.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import itertools
 import json
@@ -45,36 +46,20 @@ def peer(name: str) -> Any:
     return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 
-def unfused(f: Callable[..., Any], **options: Any) -> Any:
-    """The function compiled without kernels."""
-    from dala_defn.executors.burn import BurnExecutor
+class Unfused:
+    """A function that is compiled, at its first call, while the executor makes no kernels."""
 
-    plain = BurnExecutor("flex")
-    plain.fuse = False
-    return _Plain(dd.defn(f, **options), plain)
-
-
-class _Plain:
-    """Calls of a function while the executor leaves programs unfused."""
-
-    def __init__(self, f: Any, executor: Any) -> None:
-        self.f = f
-        self.executor = executor
+    def __init__(self, f: Callable[..., Any], **options: Any) -> None:
+        self.f = dd.defn(f, **options)
         self.made = False
 
     def __call__(self, *args: Any) -> Any:
-        if self.made:
-            return self.f(*args)
-        from dala_defn.executors import current
-
-        before = current._executors.get("flex")
-        current._executors["flex"] = self.executor
+        runner = dd.executor("flex")
+        runner.fuse = self.made
         try:
-            self.made = True
             return self.f(*args)
         finally:
-            if before is not None:
-                current._executors["flex"] = before
+            runner.fuse = self.made = True
 
 
 def elementwise(
@@ -83,7 +68,7 @@ def elementwise(
     """A function of arrays, written once over a module with NumPy's names."""
     wide = f(np, *[a.astype(np.float64) for a in args])
     held = [dd.array(a) + 0 for a in args] if resident else args
-    fused, plain = dd.defn(lambda *a: f(dd, *a)), unfused(lambda *a: f(dd, *a))
+    fused, plain = dd.defn(lambda *a: f(dd, *a)), Unfused(lambda *a: f(dd, *a))
     case = Case(title, {}, repeats)
     competitors: dict[str, tuple[Any, list[Any]]] = {
         "dala": (fused, held),
@@ -213,7 +198,7 @@ def mlp(batch: int, adam: bool) -> Case:
     steps: dict[str, Callable[[Any], Any]] = {}
     for name, made in (
         ("dala", dd.defn(dala_step, donate_argnames="state")),
-        ("dala, unfused", unfused(dala_step, donate_argnames="state")),
+        ("dala, unfused", Unfused(dala_step, donate_argnames="state")),
     ):
         held[name] = mapped(lambda a: dd.array(a) + 0, state)
         steps[name] = lambda s, made=made: made(s, x, onehot)
