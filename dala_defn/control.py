@@ -12,7 +12,7 @@ from dala_defn.functions.base import convert, dtype_of, is_value, value
 from dala_defn.ir import Graph, Type, Value
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, at_least
-from dala_defn.trace import trace_function
+from dala_defn.trace import prepared, trace_function
 
 
 class Body:
@@ -30,7 +30,7 @@ class Body:
         def run(*leaves: Any) -> list[Any]:
             rest = iter(leaves)
             given = [trees.unflatten(tree, [next(rest) for _ in types]) for tree, types in args]
-            flat, tree = trees.flatten(f(*given))
+            flat, tree = trees.flatten(prepared(f)(*given))
             kinds = [_weak(x) for x in flat]
             seen[:] = [tree, kinds]
             wanted = list(dtypes) or [None] * len(flat)

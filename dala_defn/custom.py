@@ -26,7 +26,7 @@ class _Traced:
         def run(*leaves: Any) -> list[Any]:
             rest = iter(leaves)
             args = [trees.unflatten(t, [next(rest) for _ in range(t.size)]) for t in trees_in]
-            flat, tree = trees.flatten(f(*args))
+            flat, tree = trees.flatten(prepared(f)(*args))
             seen.append(tree)
             return [value(x) for x in flat]
 

@@ -199,6 +199,19 @@ def tracing(trace: Trace) -> Iterator[Trace]:
         ops.pop_trace(trace)
 
 
+_preparers: list[Callable[[Any], Any]] = []
+
+
+def install_preparer(preparer: Callable[[Any], Any]) -> None:
+    """Hands in what makes a function of the user ready to be traced."""
+    _preparers[:] = [preparer]
+
+
+def prepared(f: Any) -> Any:
+    """A function in the form in which it is traced."""
+    return _preparers[0](f) if _preparers else f
+
+
 def trace_function(
     f: Callable[..., Sequence[Any]],
     types: Sequence[Type],
