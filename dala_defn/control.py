@@ -270,7 +270,7 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     body, leaves, _ = _carried(lambda types: Body(body_fn, [(tree, types)]), init, "while_loop")
     types = _types(leaves)
     _differ(tree, types, body.types, "the carry goes in as", "comes back as", "a carry keeps its shapes and dtypes")
-    test = Body(lambda *a: _scalar(cond_fn(*a), "the condition of while_loop", "b"), [(tree, types)])
+    test = Body(lambda *a: _scalar(prepared(cond_fn)(*a), "the condition of while_loop", "b"), [(tree, types)])
     captures, (in_test, in_body) = _together([test, body])
     attrs = {
         "cond": _closed(test, captures, in_test, first=True),
@@ -295,6 +295,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: 
         >>> dd.fori_loop(0, 4, lambda i, total: total + i, dd.array(0))
         array(6, dtype=int32)
     """
+    body_fn = prepared(body_fn)
     if type(lower) is int and type(upper) is int:
         count = max(upper - lower, 0)
         xs = OPS["iota"](shape=(count,), axis=0, dtype=dtypes.int32)
@@ -338,6 +339,7 @@ def scan(
         >>> dd.scan(lambda total, x: (total + x, total), 0.0, dd.array([1.0, 2.0, 3.0]))
         (array(6., dtype=float32), array([0., 1., 3.], dtype=float32))
     """
+    f = prepared(f)
     slices, xs_tree, _ = _values(xs)
     count = _length(slices, length)
     if unroll < 1:
@@ -457,6 +459,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
         >>> dd.map(lambda x: x * x, dd.array([1, 2, 3]))
         array([1, 4, 9], dtype=int32)
     """
+    f = prepared(f)
     return scan(lambda _, x: (None, f(x)), None, xs)[1]
 
 
@@ -473,6 +476,7 @@ def associative_scan(f: Callable[[Any, Any], Any], xs: Any, reverse: bool = Fals
         >>> dd.associative_scan(lambda a, b: a * b, dd.array([1, 2, 3, 4]))
         array([ 1,  2,  6, 24], dtype=int32)
     """
+    f = prepared(f)
     leaves, tree, _ = _values(xs)
     count = _length(leaves, None)
     if not isinstance(count, int):

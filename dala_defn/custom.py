@@ -14,7 +14,7 @@ from dala_defn.ops.creation import zeros
 from dala_defn.ops.nested import POLICIES
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import show
-from dala_defn.trace import Tracer, describe, trace_function
+from dala_defn.trace import Tracer, describe, prepared, trace_function
 
 
 class _Traced:

@@ -34,7 +34,7 @@ class Range:
 
     def item(self, k: Any) -> Any:
         """The element number ``k``."""
-        return OPS["add"](self.start, OPS["multiply"](k, self.step))
+        return OPS["add"](self.start, OPS["mul"](k, self.step))
 
 
 def rows_of(x: Any) -> Any:
@@ -71,7 +71,7 @@ def ranged(*args: Any) -> Any:
     dtype = dtypes.result_type(*[x if not is_value(x) else _scalar(x) for x in (start, stop, step)])
     start, stop, step = (convert(_scalar(x), dtype) for x in (start, stop, step))
     # Rounded up: minus the floor of minus the quotient.
-    count = OPS["negative"](OPS["floor_divide"](OPS["subtract"](start, stop), step))
+    count = OPS["neg"](OPS["floor_divide"](OPS["sub"](start, stop), step))
     return Range(start, step, count)
 
 
@@ -131,8 +131,8 @@ def _cut(x: Any, n: int) -> Any:
 def reversed_rows(x: Any) -> Any:
     """``reversed``, of traced arrays and ranges too."""
     if isinstance(x, Range):
-        last = OPS["subtract"](x.count, ops.lit(1, dtype_of(x.count)))
-        return Range(x.item(last), OPS["negative"](x.step), x.count)
+        last = OPS["sub"](x.count, ops.lit(1, dtype_of(x.count)))
+        return Range(x.item(last), OPS["neg"](x.step), x.count)
     if isinstance(x, Rows) or traced(x):
         rows = rows_of(x)
         return Rows(tuple([OPS["flip"](a, axes=(0,)) for a in rows.arrays]), rows.count, rows.element)

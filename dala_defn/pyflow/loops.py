@@ -104,7 +104,7 @@ class Flow(Branching):
         return self._closing(frame, after)
 
     def _without_break(self, status: Jump) -> Jump:
-        code = OPS["where"](is_code(status, BREAK), ops.lit(0, dtypes.int32), status.code)
+        code = OPS["select"](is_code(status, BREAK), ops.lit(0, dtypes.int32), status.code)
         return Jump(code, status.value, status.lines)
 
     def _closing(self, frame: Frame, status: Status) -> Status:

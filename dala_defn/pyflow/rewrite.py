@@ -19,11 +19,12 @@ from typing import Any
 from dala_defn.pyflow import analyse
 from dala_defn.pyflow.analyse import Names
 from dala_defn.pyflow.sites import FLOW, ITEM, Scope, Site
-from dala_defn.pyflow.source import FUNCTIONS, bare, compile_inside
+from dala_defn.pyflow.source import UNIT, bare, compile_inside
 
 TEST = "_dala_t"
 STATUS = "_dala_s"
 _NONE: Names = frozenset()
+_CALLERS = frozenset({"map", "filter", "functools", "itertools"})  # what calls functions that it is given
 _ITERATORS = frozenset({"range", "enumerate", "zip", "reversed"})
 
 
@@ -462,6 +463,12 @@ class Rewriter:
                 new.args = [placed(load("__class__"), node), placed(load(self.scope.parameters[0]), node)]
             return new
         if self._foreign(func):
+            root = func
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            if isinstance(root, ast.Name) and root.id in _CALLERS:
+                names = (ast.Name, ast.Attribute)
+                new.args = [placed(call("fn", a), a) if isinstance(a, names) else a for a in new.args]
             return new
         new.func = placed(call("fn", new.func), func)
         if isinstance(func, ast.Attribute) and func.end_lineno not in (None, node.lineno):
@@ -519,9 +526,8 @@ def compile_unit(site: Site, name: str, free: tuple[str, ...], sites: list[Site]
     if outside := sorted((names | analyse.read(listed)) & scope.globals):
         declared.append(placed(ast.Global(outside), at))
     arguments = ast.arguments([], [ast.arg(ITEM)] if name == "target" else [], None, [], [], None, [])
-    new = placed(ast.FunctionDef(name="unit", args=arguments, body=[*declared, *body], decorator_list=[]), at)
-    given = tuple([n for n in free if n != "__class__"])
-    return compile_inside(new, given, scope.owner, scope.file, scope.flags, scope.qualname)
+    new = placed(ast.FunctionDef(name=UNIT, args=arguments, body=[*declared, *body], decorator_list=[]), at)
+    return compile_inside(new, free, scope.owner, scope.file, scope.flags, scope.qualname)
 
 
 def compile_function(scope: Scope, free: tuple[str, ...], sites: list[Site], globals: Mapping[str, Any]) -> CodeType | None:
@@ -529,8 +535,7 @@ def compile_function(scope: Scope, free: tuple[str, ...], sites: list[Site], glo
     new = Rewriter(scope, sites, globals).function()
     if not any(isinstance(n, ast.Name) and n.id == FLOW for n in ast.walk(new)):
         return None
-    given = tuple([n for n in free if n != "__class__"])
-    return compile_inside(new, (*given, FLOW), scope.owner, scope.file, scope.flags, scope.qualname)
+    return compile_inside(new, (*free, FLOW), scope.owner, scope.file, scope.flags, scope.qualname)
 
 
-__all__ = ["FOREIGN", "FUNCTIONS", "compile_function", "compile_unit"]
+__all__ = ["FOREIGN", "compile_function", "compile_unit"]

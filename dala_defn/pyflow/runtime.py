@@ -259,7 +259,7 @@ class Branching:
             if status.known:
                 return None if status.code == CONTINUE else status
             zero = ops.lit(0, dtypes.int32)
-            code = OPS["where"](is_code(status, CONTINUE), zero, status.code)
+            code = OPS["select"](is_code(status, CONTINUE), zero, status.code)
             return Jump(code, status.value, status.lines)
         return status
 

@@ -7,6 +7,7 @@ import __future__
 import ast
 import linecache
 from collections import OrderedDict
+from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
@@ -16,31 +17,54 @@ _FUTURE = 0
 for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
+UNIT = "_dala_unit"  # the name of a function while it is compiled: its own would hide the global of that name
 _FILES = 16
-_files: OrderedDict[str, tuple[list[str], dict[int, list[Function]]]] = OrderedDict()
+_SCOPES = (*FUNCTIONS, ast.ClassDef)
 
 
-def functions_of(file: str) -> dict[int, list[Function]]:
-    """The functions of a file by their first line (that of the first decorator), nothing when there is no source."""
+class File:
+    """The functions of a file by their first line (that of the first decorator), and the names that it imports."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.functions: dict[int, list[Function]] = {}
+        self.imports: set[str] = set()
+
+    def add(self, tree: ast.Module) -> None:
+        """Reads the syntax tree."""
+        for node in ast.walk(tree):
+            if isinstance(node, FUNCTIONS):
+                first = node.lineno
+                if not isinstance(node, ast.Lambda):
+                    first = min([first, *(d.lineno for d in node.decorator_list)])
+                self.functions.setdefault(first, []).append(node)
+        queue: list[ast.AST] = [tree]
+        while queue:
+            for node in ast.iter_child_nodes(queue.pop()):
+                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                    self.imports.update(a.asname or a.name.partition(".")[0] for a in node.names)
+                elif not isinstance(node, (*_SCOPES, ast.expr)):
+                    queue.append(node)
+
+
+_files: OrderedDict[str, File] = OrderedDict()
+
+
+def read(file: str) -> File:
+    """What stands in a file; nothing when there is no source."""
     lines = linecache.getlines(file)
     known = _files.get(file)
-    if known is not None and known[0] == lines:
-        return known[1]
-    found: dict[int, list[Function]] = {}
+    if known is not None and known.lines == lines:
+        return known
+    made = File(lines)
     try:
-        tree = ast.parse("".join(lines), file)
+        made.add(ast.parse("".join(lines), file))
     except (SyntaxError, ValueError):
-        return found
-    for node in ast.walk(tree):
-        if isinstance(node, FUNCTIONS):
-            first = node.lineno
-            if not isinstance(node, ast.Lambda):
-                first = min([first, *(d.lineno for d in node.decorator_list)])
-            found.setdefault(first, []).append(node)
-    _files[file] = (lines, found)
+        return made
+    _files[file] = made
     while len(_files) > _FILES:
         _files.popitem(last=False)
-    return found
+    return made
 
 
 def flags_of(code: CodeType) -> int:
@@ -64,7 +88,7 @@ def mangled(name: str, owner: str) -> str:
 
 
 def compile_inside(
-    node: ast.FunctionDef | ast.Lambda, free: tuple[str, ...], owner: str, file: str, flags: int, qualname: str
+    node: ast.FunctionDef | ast.Lambda, free: Iterable[str], owner: str, file: str, flags: int, qualname: str
 ) -> CodeType:
     """The code of a function that finds ``free`` in an enclosing function, and stands in a class ``owner`` if any.
 
@@ -74,15 +98,21 @@ def compile_inside(
     if owner:
         held = ast.Assign([ast.Name("held", ast.Store())], node) if isinstance(node, ast.Lambda) else node
         body = ast.ClassDef(owner, [], [], [held], [])
+    statements = [body]
+    if owner and owner not in free:
+        statements.insert(0, ast.copy_location(ast.Global([owner]), node))
     outer = ast.FunctionDef(
         name="outer",
-        args=ast.arguments([], [ast.arg(name) for name in free], None, [], [], None, []),
-        body=[body],
+        args=ast.arguments([], [ast.arg(name) for name in free if name != "__class__"], None, [], [], None, []),
+        body=statements,
         decorator_list=[],
     )
     for new in (outer, body, *(body.body if isinstance(body, ast.ClassDef) else ())):
         ast.copy_location(new, node)
-    module = ast.fix_missing_locations(ast.Module([outer], []))
+    # The compiler calls the functions of modules that the file imports in another way than methods of objects.
+    used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & read(file).imports
+    imports = [ast.copy_location(ast.Import([ast.alias(name) for name in sorted(used)]), node)] if used else []
+    module = ast.fix_missing_locations(ast.Module([*imports, outer], []))
     code = compile(module, file, "exec", flags=flags, dont_inherit=True)
     found = _inner(_inner(code))
     found = _inner(found) if owner else found
@@ -117,14 +147,14 @@ def bare(node: Function) -> Any:
     )
     if isinstance(node, ast.Lambda):
         return ast.copy_location(ast.Lambda(new_args, node.body), node)
-    return ast.copy_location(type(node)(name=node.name, args=new_args, body=node.body, decorator_list=[]), node)
+    return ast.copy_location(type(node)(name=UNIT, args=new_args, body=node.body, decorator_list=[]), node)
 
 
 def find(code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
     """The syntax tree that a function was compiled from; ``None`` when there is none, or it is another one by now."""
     owner = class_of(code.co_qualname)
     named = []
-    for node in functions_of(code.co_filename).get(code.co_firstlineno, ()):
+    for node in read(code.co_filename).functions.get(code.co_firstlineno, ()):
         if isinstance(node, ast.AsyncFunctionDef):
             continue
         name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
@@ -134,9 +164,8 @@ def find(code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
 
 
 def _is_of(node: ast.FunctionDef | ast.Lambda, code: CodeType, owner: str) -> bool:
-    free = tuple([n for n in code.co_freevars if n != "__class__"])
     try:
-        made = compile_inside(bare(node), free, owner, code.co_filename, flags_of(code), code.co_qualname)
+        made = compile_inside(bare(node), code.co_freevars, owner, code.co_filename, flags_of(code), code.co_qualname)
     except (SyntaxError, ValueError, StopIteration):
         return False
     count = made.co_argcount + made.co_kwonlyargcount
