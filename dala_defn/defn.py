@@ -22,8 +22,8 @@ from dala_defn.executors import executor
 from dala_defn.ir import Graph
 from dala_defn.ir.program import Arg, Entry, Program
 from dala_defn.passes.pipeline import compile_passes
-from dala_defn.pyflow import rewriting
 from dala_defn.plans import MISS, Plan, Writer
+from dala_defn.pyflow import rewriting
 
 CACHE = 128  # programs of a function
 PLANS = 256  # prepared calls of a function

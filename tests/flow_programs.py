@@ -1,4 +1,4 @@
-"""Programs in plain Python whose control flow depends on their arguments; ``PROGRAMS`` has inputs that take all paths."""
+"""Programs in plain Python whose control flow depends on their arguments, with inputs that take all paths."""
 
 from __future__ import annotations
 

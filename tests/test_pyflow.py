@@ -1,4 +1,4 @@
-"""Python's control flow over traced values: the same as plain Python on concrete data, and errors at the user's line."""
+"""Python's control flow over traced values: as plain Python on concrete data, and errors at the user's line."""
 
 from __future__ import annotations
 
@@ -66,4 +66,3 @@ def test_a_gradient_is_that_of_plain_python(name):
                 up, down = f(dd.array(x + h), *given[1:]), f(dd.array(x - h), *given[1:])
                 want[i] = (np.asarray(up) - np.asarray(down)) / 2e-6
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=f"{name}{args}")
-

@@ -240,7 +240,8 @@ def uncertain(node: Function) -> Names:
         return frozenset()
     args = node.args
     known = {a.arg for a in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg] if a is not None}
-    found: set[str] = set()
+    deleted = [t for n in ast.walk(node) if isinstance(n, ast.Delete) for t in n.targets]
+    found = {t.id for t in deleted if isinstance(t, ast.Name)}
     _uncertain(node.body, known, found)
     return frozenset(found)
 

@@ -57,7 +57,7 @@ class Carry:
                 grown = True
         return grown, bad
 
-    def _settled(self, old: Any, slot: Slot | None, new: Any) -> Slot | None | bool:
+    def _settled(self, old: Any, slot: Slot | None, new: Any) -> Slot | bool | None:
         """The slot that takes both; False when there is none."""
         if slot is None:
             return None if same(old, new) else False

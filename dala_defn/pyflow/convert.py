@@ -14,7 +14,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from dala_defn import trace
-from dala_defn.pyflow import source
+from dala_defn.pyflow import explain, source
 from dala_defn.pyflow.loops import Flow
 from dala_defn.pyflow.rewrite import FOREIGN, compile_function, compile_unit
 from dala_defn.pyflow.sites import FLOW, Scope, Site
@@ -71,7 +71,7 @@ def converted(f: Any) -> Any:
         return f if inner is f.func else functools.partial(inner, *f.args, **f.keywords)
     if isinstance(f, type) or getattr(kind, "__module__", "").partition(".")[0] in FOREIGN:
         return f
-    call = getattr(kind, "__call__", None)
+    call = next((vars(k)["__call__"] for k in kind.__mro__ if "__call__" in vars(k)), None)
     if type(call) is FunctionType and (inner := converted(call)) is not call:
         return MethodType(inner, f)
     return f
@@ -122,6 +122,6 @@ def _make(code: CodeType, globals: Mapping[str, Any]) -> Rewritten | None:
     return None if made is None else (made, Flow(sites, unit, converted))
 
 
-trace.install_preparer(converted)
+trace.install_preparer(converted, lambda: explain.condition(_switch.on, is_users))
 
 __all__ = ["converted", "rewriting"]

@@ -26,7 +26,7 @@ _MOST_DEPTH, _MOST_ITEMS = 4, 1000
 
 @dataclass(frozen=True)
 class Jump:
-    """How a piece ended, other than at its end: a code, known or traced (0: at its end), and what it returns, if it does."""
+    """How a piece ended: a code, known or traced (0: at its end), and what it returns, if it does."""
 
     code: int | Tracer
     value: Any = ABSENT
@@ -59,7 +59,9 @@ def lines_of(statuses: Iterable[Status]) -> tuple[int, ...]:
 class Frame:
     """The variables that a site reaches, by way of the closure of its stub."""
 
-    def __init__(self, site: Site, stub: FunctionType, compile: Callable[[Site, str, tuple[str, ...], Any], Any]) -> None:
+    def __init__(
+        self, site: Site, stub: FunctionType, compile: Callable[[Site, str, tuple[str, ...], Any], Any]
+    ) -> None:
         self.site = site
         self.globals = stub.__globals__
         self.cells: dict[str, CellType] = dict(zip(stub.__code__.co_freevars, stub.__closure__ or (), strict=True))
@@ -185,7 +187,9 @@ def binding(site: Site, name: str) -> Location:
     return site.place()
 
 
-def differ(site: Site, rows: Sequence[tuple[str, Sequence[Any]]], labels: Sequence[str], lines: Sequence[int]) -> ShapeError:
+def differ(
+    site: Site, rows: Sequence[tuple[str, Sequence[Any]]], labels: Sequence[str], lines: Sequence[int]
+) -> ShapeError:
     """The error for variables whose values differ between sides, each with what it is on every side."""
     names = [name for name, _ in rows]
     operands = [
@@ -202,7 +206,9 @@ def differ(site: Site, rows: Sequence[tuple[str, Sequence[Any]]], labels: Sequen
         hint = "x.astype(...) where dtypes differ, dd.broadcast_to(...) where shapes do"
     if lines:
         rule += f"; return statements at line {', '.join(map(str, lines))}"
-    return ShapeError(reason, operands=operands[:6], rule=rule, hint=hint, location=site.place(getattr(site.node, "test", None)))
+    return ShapeError(
+        reason, operands=operands[:6], rule=rule, hint=hint, location=site.place(getattr(site.node, "test", None))
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -109,7 +109,9 @@ def zipped(*args: Any, strict: bool = False) -> Any:
     counts = [p.count for p in parts]
     if any(n != counts[0] for n in counts):
         if strict or not all(isinstance(n, int) for n in counts):
-            raise ShapeError(f"zip: {', '.join(map(str, counts))} rows", rule="arrays that run together have one length")
+            raise ShapeError(
+                f"zip: {', '.join(map(str, counts))} rows", rule="arrays that run together have one length"
+            )
         shortest = min(n for n in counts if isinstance(n, int))
         parts = [Rows(tuple([_cut(a, shortest) for a in p.arrays]), shortest, p.element) for p in parts]
 

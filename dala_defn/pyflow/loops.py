@@ -276,7 +276,9 @@ class Flow(Branching):
             own = [part.argument(t) for t in extras]
             body = Body(part, carry, own, args)
             lost = {
-                n: x if not has_value(x) else Unassigned(n, "it is new in each turn of the loop", frames.binding(site, n))
+                n: x
+                if not has_value(x)
+                else Unassigned(n, "it is new in each turn of the loop", frames.binding(site, n))
                 for n, x in entry.items()
                 if n not in carry.entry
             }

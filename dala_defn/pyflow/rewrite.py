@@ -18,6 +18,7 @@ from typing import Any
 
 from dala_defn.pyflow import analyse
 from dala_defn.pyflow.analyse import Names
+from dala_defn.pyflow.explain import instead
 from dala_defn.pyflow.sites import FLOW, ITEM, Scope, Site
 from dala_defn.pyflow.source import UNIT, bare, compile_inside
 
@@ -93,7 +94,7 @@ class Rewriter:
             if region.caught:
                 site.refusal = (
                     f"`{kind}` on a traced value inside a try statement: what happens when it runs cannot be caught",
-                    "the condition before the try statement, or dd.where, dd.cond",
+                    instead(node),
                 )
         self.sites.append(site)
         return site
@@ -135,7 +136,7 @@ class Rewriter:
             if region.closed:
                 site.refusal = site.refusal or (
                     f"{' or '.join(sorted(site.jumps))} under a traced condition inside a with or try statement",
-                    "the statement outside of it",
+                    "a variable for the result, returned after the with or try statement",
                 )
         enter = placed(self._enter("if_", site, load(TEST)), node.test)
         if site.jumps and site.refusal is None:
@@ -347,7 +348,9 @@ class Rewriter:
             text = ast.Constant(ast.unparse(target))
             if isinstance(target, ast.Name):
                 if target.id in self.scope.globals:
-                    out.append(placed(ast.Expr(call("store", ast.Constant(None), text, ast.Constant("global"))), target))
+                    out.append(
+                        placed(ast.Expr(call("store", ast.Constant(None), text, ast.Constant("global"))), target)
+                    )
             elif isinstance(target, (ast.Attribute, ast.Subscript)):
                 own = isinstance(target.value, ast.Name) and target.value.id in self.fresh
                 if not (own and isinstance(target, ast.Subscript)):
@@ -502,7 +505,9 @@ FOREIGN: set[str] = set()
 _MAKERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.BinOp)
 
 
-def compile_unit(site: Site, name: str, free: tuple[str, ...], sites: list[Site], globals: Mapping[str, Any]) -> CodeType:
+def compile_unit(
+    site: Site, name: str, free: tuple[str, ...], sites: list[Site], globals: Mapping[str, Any]
+) -> CodeType:
     """The code of one piece of a site, as a function that shares the variables ``free``."""
     scope, content = site.scope, site.parts[name]
     rewriter = Rewriter(scope, sites, globals, unit=True)
@@ -530,7 +535,9 @@ def compile_unit(site: Site, name: str, free: tuple[str, ...], sites: list[Site]
     return compile_inside(new, free, scope.owner, scope.file, scope.flags, scope.qualname)
 
 
-def compile_function(scope: Scope, free: tuple[str, ...], sites: list[Site], globals: Mapping[str, Any]) -> CodeType | None:
+def compile_function(
+    scope: Scope, free: tuple[str, ...], sites: list[Site], globals: Mapping[str, Any]
+) -> CodeType | None:
     """The code of a rewritten function; ``None`` when there is nothing in it to rewrite."""
     new = Rewriter(scope, sites, globals).function()
     if not any(isinstance(n, ast.Name) and n.id == FLOW for n in ast.walk(new)):

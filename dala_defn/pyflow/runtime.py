@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
-from dala_defn import debug, dtypes, ops
+from dala_defn import debug, dtypes, ops, trace
 from dala_defn import functions as F
 from dala_defn.errors import Operand, TraceError
 from dala_defn.functions.base import convert, dtype_of, is_value
@@ -70,6 +70,7 @@ class Branching:
         if tuple(x.shape) != ():
             raise TraceError(
                 f"the condition is {type_of(x)}: one truth value is needed, and an array has many",
+                operands=[trace.describe(x, 0)],
                 hint="dd.all(...) or dd.any(...) of it; dd.where(condition, x, y) for a choice element by element",
             )
         if dtype_of(x) is dtypes.bool_:
@@ -169,7 +170,7 @@ class Branching:
         elif kind == "Subscript":
             name = text.partition("[")[0]
             what = f"the item {text}"
-            hint = f"{name} = {{**{name}, key: value}} for a dict, [*{name}, x] for a list, {name}.at[i].set(x) for an array"
+            hint = f"{name} = {{**{name}, key: value}} for a dict, {name} = [*{name}, x] for a list"
         else:
             what = f"the attribute {text}"
             hint = f"value = {text} before, value = ... in here, {text} = value after"
@@ -344,13 +345,13 @@ class Branching:
                 if isinstance(value, Joined):
                     outs += value.outputs(value_of(side))
             outputs.append(outs)
-        outs = iter(self._cond(pred, parts, outputs))
+        found = iter(self._cond(pred, parts, outputs))
         frame.put(after)
-        frame.put({name: made.build(outs) for name, made in joined.items()})
+        frame.put({name: made.build(found) for name, made in joined.items()})
         if code is None:
-            code = next(outs)
+            code = next(found)
         if isinstance(value, Joined):
-            value = value.build(outs)
+            value = value.build(found)
         return None if isinstance(code, int) and code == 0 else Jump(code, value, frames.lines_of(statuses))
 
     def _unassigned(self, site: Site, name: str, values: list[Any]) -> Any:

@@ -19,7 +19,15 @@ ITEM = "_dala_item"  # the element that a turn of a loop is for
 class Scope:
     """A function of the user: its syntax tree, and what is known of its variables."""
 
-    def __init__(self, node: Function, qualname: str, file: str, flags: int, outer: Scope | None = None, free: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        node: Function,
+        qualname: str,
+        file: str,
+        flags: int,
+        outer: Scope | None = None,
+        free: tuple[str, ...] = (),
+    ) -> None:
         self.node = node
         self.qualname = qualname
         self.file = file

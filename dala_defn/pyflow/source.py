@@ -1,7 +1,6 @@
 """The source of a function as a syntax tree with the line and column numbers of its file."""
 
 from __future__ import annotations
-
 import __future__
 
 import ast

@@ -1,4 +1,4 @@
-"""Values on the two sides of a branch, or from turn to turn of a loop: what they have in common, and where they differ."""
+"""Values on the two sides of a branch, or from turn to turn of a loop: what they have in common."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ class Joined:
 
     def build(self, outputs: Any) -> Any:
         """The value, with these outputs (an iterator) in the slots."""
-        return trees.unflatten(self.tree, [s.value if isinstance(s, Kept) else marked(next(outputs), s) for s in self.slots])
+        return trees.unflatten(
+            self.tree, [s.value if isinstance(s, Kept) else marked(next(outputs), s) for s in self.slots]
+        )
 
 
 def marked(x: Any, slot: Slot) -> Any:
