@@ -27,6 +27,7 @@ from dala_defn.errors import (
     IndexOutOfRange,
     OutOfMemory,
     ShapeError,
+    SignatureError,
     VerifyError,
 )
 from dala_defn.ir import Type, frozen
@@ -36,6 +37,8 @@ from dala_defn.sources import Location, write_function
 
 DONATE = 1
 OP_CACHE = 4096
+KEY_BYTES = 32
+SIGNATURE_BYTES = 104
 CALL_CACHE = 256  # prepared calls of a program
 MOST_FREES = 64
 
@@ -51,6 +54,9 @@ _ERRORS: dict[int, type[DalaError]] = {
 }
 # By the code of an error whose status says less.
 _CODES: dict[tuple[int, str], type[DalaError]] = {
+    (1, "signature"): SignatureError,
+    (1, "signature-key"): SignatureError,
+    (1, "signature-missing"): SignatureError,
     (3, "dtype"): DTypeError,
     (3, "shape"): ShapeError,
     (3, "dim"): ShapeError,
@@ -202,16 +208,30 @@ class Engine:
                 break
         return self.ffi.new("dala_tensor *[]", taken), len(taken)
 
-    def load(self, data: bytes) -> Loaded:
-        """A program from bytes."""
+    def load(self, data: bytes, signature: bytes | None = None, trusted: Sequence[bytes] = ()) -> Loaded:
+        """A program from bytes, with the content of their ``.sig``; by one of the trusted keys, where there are any."""
         out, err = self.ffi.new("dala_program **"), self.ffi.new("dala_error **")
-        self.check(self.lib.dala_program_load(self.handle, data, len(data), out, err), err)
+        if signature is None and not trusted:
+            status = self.lib.dala_program_load(self.handle, data, len(data), out, err)
+        else:
+            sig, size = (self.ffi.NULL, 0) if signature is None else (signature, len(signature))
+            keys = b"".join(trusted)
+            status = self.lib.dala_program_load_signed(
+                self.handle, data, len(data), sig, size, keys, len(trusted), out, err
+            )
+        self.check(status, err)
         return Loaded(self, out[0])
 
-    def open(self, path: str | Path) -> Loaded:
-        """A program from a file, mapped."""
+    def open(self, path: str | Path, trusted: Sequence[bytes] = ()) -> Loaded:
+        """A program from a file, mapped; where there are trusted keys, it must be signed by one of them."""
         out, err = self.ffi.new("dala_program **"), self.ffi.new("dala_error **")
-        self.check(self.lib.dala_program_open(self.handle, str(path).encode(), out, err), err)
+        name = str(path).encode()
+        if trusted:
+            keys = b"".join(trusted)
+            status = self.lib.dala_program_open_trusted(self.handle, name, keys, len(trusted), out, err)
+        else:
+            status = self.lib.dala_program_open(self.handle, name, out, err)
+        self.check(status, err)
         return Loaded(self, out[0])
 
     def op(self, name: str, attrs: Mapping[str, Any]) -> Any:
@@ -550,6 +570,49 @@ def share(x: Array) -> Array:
     view_err = engine.lib.dala_tensor_view(out[0], engine.ffi.addressof(result, "array"), err)
     engine.check(view_err, err)
     return wrap(engine, result, 0, x._type)
+
+
+def _filled(size: int, call: Any) -> bytes:
+    """The bytes that a function of the library writes."""
+    ffi, lib = _library.load()
+    out, err = ffi.new("uint8_t[]", size), ffi.new("dala_error **")
+    if call(ffi, lib, out, err) != 0:
+        raise_error(ffi, lib, err)
+    return bytes(ffi.buffer(out, size))
+
+
+def new_private_key() -> bytes:
+    """A private key from the randomness of the operating system."""
+    return _filled(KEY_BYTES, lambda ffi, lib, out, err: lib.dala_private_key_new(out, err))
+
+
+def public_key(private_key: bytes) -> bytes:
+    """The public key of a private one."""
+    return _filled(KEY_BYTES, lambda ffi, lib, out, err: lib.dala_public_key(private_key, out, err))
+
+
+def sign(data: bytes | memoryview, private_key: bytes) -> bytes:
+    """The content of a ``.sig`` file for a ``.dala`` file."""
+
+    def call(ffi: Any, lib: Any, out: Any, err: Any) -> Any:
+        held = ffi.from_buffer("uint8_t[]", data)
+        return lib.dala_sign(held, len(data), private_key, out, err)
+
+    return _filled(SIGNATURE_BYTES, call)
+
+
+def verify_signature(data: bytes | memoryview, signature: bytes, trusted: Sequence[bytes] = ()) -> bytes:
+    """Who signed a ``.dala`` file, as its ``.sig`` says.
+
+    Raises:
+        SignatureError: when the signature is another file's, or not by one of the trusted keys, if there are any.
+    """
+
+    def call(ffi: Any, lib: Any, out: Any, err: Any) -> Any:
+        held, keys = ffi.from_buffer("uint8_t[]", data), b"".join(trusted)
+        return lib.dala_signature_verify(held, len(data), signature, len(signature), keys, len(trusted), out, err)
+
+    return _filled(KEY_BYTES, call)
 
 
 __all__ = ["Engine", "HostStorage", "Loaded", "TensorStorage", "call_count", "share", "to_engine"]

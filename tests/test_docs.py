@@ -16,7 +16,7 @@ import pytest
 import dala_defn as dd
 from dala_defn import dtypes
 from dala_defn import functions as F
-from dala_defn.functions.indexing import At
+from dala_defn.functions.updates import At
 from dala_defn.ops import OPS
 from dala_defn.ops.spec import OpSpec
 
@@ -26,12 +26,13 @@ def public_functions() -> dict[str, Any]:
     found = {f"dd.{n}": getattr(dd, n) for n in F.__all__}
     found |= {f"dd.{n}": getattr(dd, n) for n in ("grad", "value_and_grad", "jvp", "vmap", "defn", "spec", "using")}
     found |= {f"dd.{n}": getattr(dd, n) for n in ("load", "composite")}
-    for name in ("random", "nn"):
+    for name in ("random", "nn", "special", "linalg", "fft", "signing"):
         module = getattr(dd, name)
         for n, f in vars(module).items():
-            if callable(f) and not n.startswith("_") and getattr(f, "__module__", "") == module.__name__:
+            if callable(f) and not n.startswith("_") and getattr(f, "__module__", "").startswith(module.__name__):
                 found[f"dd.{name}.{n}"] = f
-    return found | {"x.at[i].set": At.set, "x.at[i].add": At.add, "f.export": type(dd.defn(len)).export}
+    found |= {f"x.at[i].{n}": f for n, f in vars(At).items() if not n.startswith("_")}
+    return found | {"f.export": type(dd.defn(len)).export}
 
 
 EXAMPLES = public_functions()
@@ -59,7 +60,7 @@ def run_examples(name: str, doc: str) -> int:
     """Runs the examples of a docstring and compares what they print; gives their number."""
     f = dd.defn(lambda x: x * 2)
     f.export("model.dala", dd.spec((8,)))
-    scope = {"dd": dd, "np": np, "f": f, "x": dd.ones(8)}
+    scope = {"dd": dd, "np": np, "f": f, "x": dd.ones(8), "key": b"k" * 32}
     test = doctest.DocTestParser().get_doctest(doc, scope, name, name, 0)
     for example in test.examples:
         if example.want:

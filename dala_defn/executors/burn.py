@@ -41,9 +41,9 @@ class BurnExecutor:
             return entry
         return replace(entry.shown_as(entry.graph), graph=compile_passes(entry.graph))
 
-    def open(self, path: Any) -> bridge.Loaded:
-        """The program of a file, mapped."""
-        return self.engine.open(path)
+    def open(self, path: Any, trusted: Sequence[bytes] = ()) -> bridge.Loaded:
+        """The program of a file, mapped; where there are trusted keys, signed by one of them."""
+        return self.engine.open(path, trusted)
 
     def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:
         """Runs one op: one call into the runtime."""

@@ -11,10 +11,9 @@ import numpy as np
 from dala_defn import dtypes, trees
 from dala_defn import functions as F
 from dala_defn.arguments import TensorSpec, spec
-from dala_defn.artifacts import dims_of, write_file, write_program
+from dala_defn.artifacts import dims_of, read_file, write_file, write_program
 from dala_defn.defn import Defn
 from dala_defn.errors import ArgumentError, FileFormatError, ShapeError
-from dala_defn.export import read_file
 from dala_defn.ir import Type, container
 from dala_defn.ir.program import STATE, Arg, Entry, Program, Result
 from dala_defn.layers.base import Variable
