@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import CellType, FunctionType
 from typing import Any
 
-from dala_defn import dtypes, ops
+from dala_defn import dtypes, ops, trees
 from dala_defn.errors import Operand, ShapeError, TraceError
 from dala_defn.ops.spec import OPS
 from dala_defn.pyflow.analyse import Names
@@ -204,6 +204,8 @@ def differ(
         reason = f"{_listed(names)} would have a type that depends on a traced condition"
         rule = "both sides of a traced condition give a variable one structure, shape and dtype"
         hint = "x.astype(...) where dtypes differ, dd.broadcast_to(...) where shapes do"
+        if any(trees.flatten(xs[0])[1] != trees.flatten(x)[1] for _, xs in rows for x in xs[1:]):
+            hint = "the same tuples, lists, dicts and None on both sides, with zeros where there is nothing to tell"
     if lines:
         rule += f"; return statements at line {', '.join(map(str, lines))}"
     return ShapeError(

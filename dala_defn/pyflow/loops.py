@@ -3,6 +3,7 @@ leave are finished turn by turn."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
@@ -116,11 +117,13 @@ class Flow(Branching):
         site = frame.site
         names = site.binds["target"] | site.binds["body"]
         live = site.head | site.after | site.end
+        endless = operator.length_hint(iterator, -1) < 0
         for number, item in enumerate(iterator):
-            if number >= MOST_TURNS:
+            if endless and number >= MOST_TURNS:
                 raise TraceError(
-                    f"more than {MOST_TURNS} turns of a loop that a traced condition leaves: it is written out in full",
-                    hint="a while loop, or a loop over an array",
+                    f"more than {MOST_TURNS} turns of a loop that a traced condition may leave",
+                    rule=f"such a loop is written out, and {type(iterator).__name__} does not tell its length",
+                    hint="a while loop, or a loop over an array or a list",
                     location=site.place(),
                 )
             if status is None or status.known:

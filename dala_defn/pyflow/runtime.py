@@ -34,7 +34,7 @@ from dala_defn.pyflow.values import (
 )
 
 MOST_NESTED = 50
-MOST_TURNS = 10_000
+MOST_TURNS = 1000  # of an iterator that does not tell its length
 Run = Callable[[], Any]
 
 
