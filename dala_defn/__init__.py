@@ -15,15 +15,19 @@ from dala_defn import (
     callbacks,
     debug,
     errors,
+    fft,
     initializers,
     ir,
     layers,
+    linalg,
     losses,
     metrics,
     nn,
     ops,
     optimizers,
     random,
+    signing,
+    special,
     trees,
 )
 from dala_defn.arguments import spec
@@ -75,6 +79,7 @@ from dala_defn.errors import (
     OutOfMemory,
     ParseError,
     ShapeError,
+    SignatureError,
     TraceError,
     VerifyError,
 )
@@ -84,7 +89,7 @@ from dala_defn.export import EntryPoint as _EntryPoint
 from dala_defn.export import load
 from dala_defn.functions import *  # noqa: F403
 from dala_defn.functions import __all__ as _functions
-from dala_defn.functions.indexing import At as _At
+from dala_defn.functions.updates import At as _At
 from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
 from dala_defn.layers import Input
 from dala_defn.operators import Operators as _Operators
@@ -121,6 +126,7 @@ __all__ = [
     "ParseError",
     "Sequential",
     "ShapeError",
+    "SignatureError",
     "TraceError",
     "Tracer",
     "VerifyError",
@@ -140,6 +146,7 @@ __all__ = [
     "e",
     "errors",
     "executor",
+    "fft",
     "float16",
     "float32",
     "float64",
@@ -158,6 +165,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "layers",
+    "linalg",
     "linearize",
     "load",
     "losses",
@@ -175,7 +183,9 @@ __all__ = [
     "random",
     "result_type",
     "scan",
+    "signing",
     "spec",
+    "special",
     "switch",
     "trees",
     "uint16",
@@ -208,6 +218,10 @@ for _holder in (
     debug,
     nn,
     random,
+    special,
+    linalg,
+    fft,
+    signing,
 ):
     errors.boundaries(_holder)
 errors.boundaries(Array, but=("__array__",))

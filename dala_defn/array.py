@@ -88,6 +88,9 @@ class Array(Operators):
     def __float__(self) -> float:
         return float(self.item())
 
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
     def __index__(self) -> int:
         if self.shape != () or not self.dtype.is_integer:
             raise ArgumentTypeError(f"{self._type} is no index", hint="an integer array of rank 0")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dala_defn.array import Array, HostStorage
-from dala_defn.dtypes import DTYPES, DType, as_dtype, bfloat16
+from dala_defn.dtypes import DTYPES, DType, as_dtype, as_pairs, bfloat16, from_pairs, real_of
 from dala_defn.errors import (
     ArgumentError,
     DalaError,
@@ -27,6 +27,7 @@ from dala_defn.errors import (
     IndexOutOfRange,
     OutOfMemory,
     ShapeError,
+    SignatureError,
     VerifyError,
 )
 from dala_defn.ir import Type, frozen
@@ -36,6 +37,8 @@ from dala_defn.sources import Location, write_function
 
 DONATE = 1
 OP_CACHE = 4096
+KEY_BYTES = 32
+SIGNATURE_BYTES = 104
 CALL_CACHE = 256  # prepared calls of a program
 MOST_FREES = 64
 
@@ -51,6 +54,9 @@ _ERRORS: dict[int, type[DalaError]] = {
 }
 # By the code of an error whose status says less.
 _CODES: dict[tuple[int, str], type[DalaError]] = {
+    (1, "signature"): SignatureError,
+    (1, "signature-key"): SignatureError,
+    (1, "signature-missing"): SignatureError,
     (3, "dtype"): DTypeError,
     (3, "shape"): ShapeError,
     (3, "dim"): ShapeError,
@@ -139,6 +145,8 @@ class TensorStorage:
             # All views of it refer to this one: a dtype that is not NumPy's own is such a view, too.
             view = np.asarray(self)
             self._lent = weakref.ref(view)
+        if self.type.dtype.kind == "c":
+            return from_pairs(view)
         return view.view(self.type.dtype.dtype) if self.type.dtype is bfloat16 else view
 
     @property
@@ -151,7 +159,7 @@ class TensorStorage:
         return {
             "version": 3,
             "typestr": _TYPES[dtype],
-            "shape": (*shape, 2) if dtype.kind == "k" else shape,
+            "shape": (*shape, 2) if dtype.kind in "kc" else shape,
             "strides": tuple(a.strides[0 : a.ndim]) if a.strides else None,
             "data": (int(engine.cast(engine.address, data)) if data else _EMPTY.ctypes.data, True),
         }
@@ -163,7 +171,7 @@ class TensorStorage:
 
 # NumPy's interface has no name for a dtype that is not its own.
 _EMPTY = np.empty(1, np.uint64)  # where an array without elements is said to lie
-_TYPES = {d: d.dtype.str if d.dtype.kind != "V" else "<u2" for d in DTYPES}
+_TYPES = {d: real_of(d).dtype.str if d.dtype.kind != "V" else "<u2" for d in DTYPES}
 
 
 class Engine:
@@ -200,16 +208,30 @@ class Engine:
                 break
         return self.ffi.new("dala_tensor *[]", taken), len(taken)
 
-    def load(self, data: bytes) -> Loaded:
-        """A program from bytes."""
+    def load(self, data: bytes, signature: bytes | None = None, trusted: Sequence[bytes] = ()) -> Loaded:
+        """A program from bytes, with the content of their ``.sig``; by one of the trusted keys, where there are any."""
         out, err = self.ffi.new("dala_program **"), self.ffi.new("dala_error **")
-        self.check(self.lib.dala_program_load(self.handle, data, len(data), out, err), err)
+        if signature is None and not trusted:
+            status = self.lib.dala_program_load(self.handle, data, len(data), out, err)
+        else:
+            sig, size = (self.ffi.NULL, 0) if signature is None else (signature, len(signature))
+            keys = b"".join(trusted)
+            status = self.lib.dala_program_load_signed(
+                self.handle, data, len(data), sig, size, keys, len(trusted), out, err
+            )
+        self.check(status, err)
         return Loaded(self, out[0])
 
-    def open(self, path: str | Path) -> Loaded:
-        """A program from a file, mapped."""
+    def open(self, path: str | Path, trusted: Sequence[bytes] = ()) -> Loaded:
+        """A program from a file, mapped; where there are trusted keys, it must be signed by one of them."""
         out, err = self.ffi.new("dala_program **"), self.ffi.new("dala_error **")
-        self.check(self.lib.dala_program_open(self.handle, str(path).encode(), out, err), err)
+        name = str(path).encode()
+        if trusted:
+            keys = b"".join(trusted)
+            status = self.lib.dala_program_open_trusted(self.handle, name, keys, len(trusted), out, err)
+        else:
+            status = self.lib.dala_program_open(self.handle, name, out, err)
+        self.check(status, err)
         return Loaded(self, out[0])
 
     def op(self, name: str, attrs: Mapping[str, Any]) -> Any:
@@ -266,6 +288,8 @@ def pack(engine: Engine, args: Sequence[Any], donate: Sequence[bool] | None = No
 
 def fill(ffi: Any, c: Any, x: np.ndarray[Any, Any], dtype: DType, keep: list[Any]) -> None:
     """Describes a NumPy array to the runtime; it is read where it lies."""
+    if dtype.kind == "c":
+        x, dtype = (as_pairs(x) if x.dtype.kind == "c" else x), real_of(dtype)
     if not x.dtype.isnative or not x.flags.aligned:
         x = np.ascontiguousarray(x, dtype.dtype).reshape(x.shape)
     keep.append(x)
@@ -415,7 +439,7 @@ def _prepare(
     read, store, after = [], [], []
     for i, (x, kind, given) in enumerate(zip(args, kinds, donate, strict=True)):
         dtype = as_dtype(x.dtype)
-        describe.append((dtype.code, (*x.shape, 2) if dtype.kind == "k" else tuple(x.shape)))
+        describe.append((real_of(dtype).code, (*x.shape, 2) if dtype.kind in "kc" else tuple(x.shape)))
         if kind == "tensor":
             read.append(f"s{i} = x{i}._storage")
             read.append(f"if type(s{i}) is not TensorStorage or s{i}.engine is not engine: return None")
@@ -546,6 +570,49 @@ def share(x: Array) -> Array:
     view_err = engine.lib.dala_tensor_view(out[0], engine.ffi.addressof(result, "array"), err)
     engine.check(view_err, err)
     return wrap(engine, result, 0, x._type)
+
+
+def _filled(size: int, call: Any) -> bytes:
+    """The bytes that a function of the library writes."""
+    ffi, lib = _library.load()
+    out, err = ffi.new("uint8_t[]", size), ffi.new("dala_error **")
+    if call(ffi, lib, out, err) != 0:
+        raise_error(ffi, lib, err)
+    return bytes(ffi.buffer(out, size))
+
+
+def new_private_key() -> bytes:
+    """A private key from the randomness of the operating system."""
+    return _filled(KEY_BYTES, lambda ffi, lib, out, err: lib.dala_private_key_new(out, err))
+
+
+def public_key(private_key: bytes) -> bytes:
+    """The public key of a private one."""
+    return _filled(KEY_BYTES, lambda ffi, lib, out, err: lib.dala_public_key(private_key, out, err))
+
+
+def sign(data: bytes | memoryview, private_key: bytes) -> bytes:
+    """The content of a ``.sig`` file for a ``.dala`` file."""
+
+    def call(ffi: Any, lib: Any, out: Any, err: Any) -> Any:
+        held = ffi.from_buffer("uint8_t[]", data)
+        return lib.dala_sign(held, len(data), private_key, out, err)
+
+    return _filled(SIGNATURE_BYTES, call)
+
+
+def verify_signature(data: bytes | memoryview, signature: bytes, trusted: Sequence[bytes] = ()) -> bytes:
+    """Who signed a ``.dala`` file, as its ``.sig`` says.
+
+    Raises:
+        SignatureError: when the signature is another file's, or not by one of the trusted keys, if there are any.
+    """
+
+    def call(ffi: Any, lib: Any, out: Any, err: Any) -> Any:
+        held, keys = ffi.from_buffer("uint8_t[]", data), b"".join(trusted)
+        return lib.dala_signature_verify(held, len(data), signature, len(signature), keys, len(trusted), out, err)
+
+    return _filled(KEY_BYTES, call)
 
 
 __all__ = ["Engine", "HostStorage", "Loaded", "TensorStorage", "call_count", "share", "to_engine"]

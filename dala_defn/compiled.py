@@ -65,7 +65,7 @@ class Traced:
             Arg(n, "key" if v.type.dtype.kind == "k" else "arg", d)
             for n, d, v in zip(names, given, g.inputs, strict=True)
         )
-        return Entry(name, g, args, tuple(Result(n) for n in self.result_names))
+        return Entry(name, g, args, tuple(Result(n) for n in self.result_names)).shown_as(self.graph)
 
 
 class Compiled:
@@ -78,7 +78,7 @@ class Compiled:
         self.program = Program((entry,), dims_of([entry]))
         self.executable = runner.load(self.program)
         self.index = self.executable.entry("main")
-        self.results = [v.type for v in self.graph.outputs]
+        self.results = [v.type for v in traced.graph.outputs]
         self.donate = [*donate, *(False for _ in traced.captures)] if any(donate) else None
         self._plan: Plan | None = None
 

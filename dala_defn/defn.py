@@ -176,7 +176,7 @@ class Defn:
             name = f"captured/{i}"
             tensors[name] = np.asarray(x)
             at = len(bound.leaves) + i
-            args[at] = Arg(args[at].name, f"state:{name}")
+            args[at] = Arg(args[at].name, f"state:{name}", dtype=args[at].dtype)
         entry = Entry("main", entry.graph, tuple(args), entry.results)
         write_program(path, Program((entry,), dims_of([entry]), tensors))
 

@@ -210,6 +210,12 @@ class FileFormatError(DalaError, ValueError):
     default_code = "E701"
 
 
+class SignatureError(FileFormatError):
+    """A file whose signature is missing, another file's, or by a key that is not trusted."""
+
+    default_code = "E703"
+
+
 class FileError(DalaError, OSError):
     """A file that cannot be read or written."""
 

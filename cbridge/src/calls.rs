@@ -43,7 +43,7 @@ pub extern "C" fn dala_call_count() -> u64 {
 
 /// # Safety
 /// `text` is NULL or NUL-terminated, for `'a`.
-unsafe fn string<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
+pub(crate) unsafe fn string<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
     if text.is_null() {
         return Err(null(what));
     }
@@ -60,7 +60,7 @@ unsafe fn put<T>(out: *mut *mut T, value: T) {
     unsafe { out.write(Box::into_raw(Box::new(value))) };
 }
 
-fn some<T>(out: *mut T, what: &str) -> Result<()> {
+pub(crate) fn some<T>(out: *mut T, what: &str) -> Result<()> {
     if out.is_null() {
         Err(null(what))
     } else {
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn dala_engine_free(engine: *mut dala_engine) {
 
 /// # Safety
 /// `out` points to memory for one pointer.
-unsafe fn load(
+pub(crate) unsafe fn load(
     engine: &dala_engine,
     container: Container,
     out: *mut *mut dala_program,

@@ -14,7 +14,7 @@ from dala_defn.errors import ArgumentError, ArgumentTypeError, DTypeError
 from dala_defn.functions import elementwise as E
 from dala_defn.functions.base import convert, dtype_of, own, owned, real, reals, same, value
 from dala_defn.functions.shape import broadcast_to
-from dala_defn.ops.spec import OPS
+from dala_defn.ops.spec import OPS, check_dtype
 
 
 def positive(x: Any, /) -> Any:
@@ -54,13 +54,13 @@ def fix(x: Any, /) -> Any:
 
 
 def float_power(x: Any, y: Any, /) -> Any:
-    """``x`` to the power of ``y`` in float64, elementwise with broadcasting.
+    """``x`` to the power of ``y`` in float64 (complex128), elementwise with broadcasting.
 
     Example:
         >>> dd.float_power(dd.array([2]), -1)
         array([0.5])
     """
-    a, b = (convert(v, dtypes.float64) for v in owned(x, y))
+    a, b = (convert(v, dtypes.promote_types(dtype_of(v), dtypes.float64)) for v in owned(x, y))
     return E.power(a, b)
 
 
@@ -81,7 +81,8 @@ def log2(x: Any, /) -> Any:
         array([0., 3.], dtype=float32)
     """
     x = real(x)
-    return _exactly(E.log(x) / math.log(2), x, 2.0)
+    rough = E.log(x) / math.log(2)
+    return rough if dtype_of(x).kind == "c" else _exactly(rough, x, 2.0)
 
 
 def log10(x: Any, /) -> Any:
@@ -92,7 +93,8 @@ def log10(x: Any, /) -> Any:
         array([0., 3.], dtype=float32)
     """
     x = real(x)
-    return _exactly(E.log(x) / math.log(10), x, 10.0)
+    rough = E.log(x) / math.log(10)
+    return rough if dtype_of(x).kind == "c" else _exactly(rough, x, 10.0)
 
 
 def exp2(x: Any, /) -> Any:
@@ -280,7 +282,7 @@ def _exponent(a: Any) -> Any:
     wide = convert(a, dtypes.float32) if dtype.itemsize == 2 else a
     guess = E.floor(E.log(wide) / math.log(2))
     two = E.power(convert(2, dtype_of(wide)), guess)
-    p = guess - convert(two > wide, dtype_of(wide)) + convert(two <= wide / 2, dtype_of(wide))
+    p = guess - convert(two > wide, dtype_of(wide)) + convert(2 * two <= wide, dtype_of(wide))
     return E.stop_gradient(convert(p, dtype))
 
 
@@ -343,8 +345,9 @@ def spacing(x: Any, /) -> Any:
         array([1.1920929e-07], dtype=float32)
     """
     x = real(x)
+    check_dtype("spacing", dtype_of(x), dtypes.FLOATS)
     usable, a = _usable(x)
-    unit = _unit(_exponent(a), dtype_of(x))
+    unit = (a + _unit(_exponent(a), dtype_of(x))) - a  # inf at the largest number
     facts = _FACTS[dtype_of(x)]
     tiny = float(facts.smallest_subnormal)
     out = E.where(usable, E.where(x < 0, -unit, unit), convert(tiny, dtype_of(x)))
@@ -368,6 +371,7 @@ def nextafter(x: Any, y: Any, /) -> Any:
     """
     a, b = (E.stop_gradient(v) for v in reals(x, y))
     dtype = dtype_of(a)
+    check_dtype("nextafter", dtype, dtypes.FLOATS)
     facts = _FACTS[dtype]
     usable, size = _usable(a)
     p = _exponent(size)

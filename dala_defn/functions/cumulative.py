@@ -11,6 +11,7 @@ from dala_defn.dtypes import accumulator
 from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions import elementwise as E
 from dala_defn.functions.base import convert, dtype_of, is_value, own, owned, real, reals
+from dala_defn.functions.complexes import conj
 from dala_defn.functions.reduce import sum as _sum
 from dala_defn.functions.shape import broadcast_to, concatenate, cut, flip, ravel, reshape
 from dala_defn.ops.spec import OPS
@@ -397,7 +398,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 
 
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
-    """The sums of products of a vector and another one slid along it. ``mode`` as in ``convolve``.
+    """The sums of products of a vector and the conjugate of another one slid along it. ``mode`` as in ``convolve``.
 
     Raises:
         ShapeError: for what is no vector of known size.
@@ -407,7 +408,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
         >>> dd.correlate(dd.array([1, 2, 3]), dd.array([0, 1]))
         array([2, 3], dtype=int32)
     """
-    return _slide("correlate", a, v, mode, True)
+    return _slide("correlate", a, conj(v), mode, True)
 
 
 def polyval(p: Any, x: Any) -> Any:

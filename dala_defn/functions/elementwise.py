@@ -8,6 +8,7 @@ from typing import Any
 
 from dala_defn import dtypes, ops
 from dala_defn.errors import DTypeError
+from dala_defn.functions import complexes
 from dala_defn.functions.base import convert, dtype_of, inexact, operands, own, same, value
 from dala_defn.ops.spec import OPS, OpSpec
 
@@ -74,13 +75,24 @@ def _numeric(name: str, op: str, *, rounding: bool = False, unsigned: bool = Fal
 
 negative = _numeric("negative", "neg")
 absolute = _numeric("absolute", "abs", unsigned=True)
-sign = _numeric("sign", "sign")
+_sign = _numeric("sign", "sign")
 floor = _numeric("floor", "floor", rounding=True)
 ceil = _numeric("ceil", "ceil", rounding=True)
 trunc = _numeric("trunc", "trunc", rounding=True)
 rint = _numeric("rint", "round", rounding=True)
 bitwise_not = _numeric("bitwise_not", "bitwise_not")
 stop_gradient = _numeric("stop_gradient", "stop_gradient")
+
+
+def sign(x: Any, /) -> Any:
+    """-1, 0 or 1 by sign, elementwise; NaN stays NaN. Of a complex number ``x / abs(x)``, 0 at 0.
+
+    Example:
+        >>> dd.sign(dd.array([-2.0, 0.0]))
+        array([-1.,  0.], dtype=float32)
+    """
+    x = value(x)
+    return complexes.direction(x) if dtype_of(x).kind == "c" else _sign(x)
 
 
 def round(x: Any, decimals: int = 0) -> Any:
@@ -91,6 +103,8 @@ def round(x: Any, decimals: int = 0) -> Any:
         array([0., 2.], dtype=float32)
     """
     x = own(x)
+    if dtype_of(x).kind == "c":
+        return complexes.complex(*(round(part, decimals) for part in complexes.parts(x)))
     if decimals == 0 or (decimals > 0 and not dtype_of(x).is_inexact):
         return rint(x)
     if not dtype_of(x).is_inexact:
@@ -260,7 +274,7 @@ def isinf(x: Any, /) -> Any:
         array([False,  True])
     """
     x = value(x)
-    return logical_not(logical_or(isfinite(x), isnan(x)))
+    return complexes.isinf(x) if dtype_of(x).kind == "c" else logical_not(logical_or(isfinite(x), isnan(x)))
 
 
 def square(x: Any, /) -> Any:

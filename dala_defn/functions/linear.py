@@ -8,6 +8,7 @@ from typing import Any
 from dala_defn import dtypes
 from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions.base import convert, dtype_of, operands, value
+from dala_defn.functions.complexes import conj
 from dala_defn.functions.shape import broadcast_to, moveaxis, ravel, reshape
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, DimExpr, broadcast_shapes, normalize_axis, show
@@ -62,13 +63,13 @@ def dot(x: Any, y: Any, /) -> Any:
 
 
 def vdot(x: Any, y: Any, /) -> Any:
-    """The sum of products of all elements.
+    """The sum of products of all elements, those of x conjugated.
 
     Example:
         >>> dd.vdot(dd.array([1.0, 2.0]), dd.array([3.0, 4.0]))
         array(11., dtype=float32)
     """
-    return dot(ravel(x), ravel(y))
+    return dot(conj(ravel(x)), ravel(y))
 
 
 def outer(x: Any, y: Any, /) -> Any:

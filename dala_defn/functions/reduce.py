@@ -12,10 +12,11 @@ import numpy as np
 from dala_defn import dtypes
 from dala_defn.dtypes import DType, accumulator
 from dala_defn.errors import ArgumentError, ShapeError
+from dala_defn.functions import complexes
 from dala_defn.functions.base import convert, dim_value, dtype_of, operands, own, real
 from dala_defn.functions.elementwise import absolute, maximum, minimum, sqrt, where
 from dala_defn.functions.shape import ravel, reshape
-from dala_defn.ops.spec import OPS
+from dala_defn.ops.spec import OPS, check_dtype
 from dala_defn.shapes import Dim, Shape, normalize_axes, normalize_axis, show, size
 
 Axis = int | Sequence[int] | None
@@ -91,6 +92,7 @@ def _outermost(op: str, x: Any, axis: Axis, keepdims: bool, initial: Any, where:
     x = own(x)
     if where is not None and initial is None:
         raise ArgumentError(f"{op} over a part of an array needs initial=, for when the part is empty")
+    check_dtype(op, dtype_of(x), dtypes.ARRAYS)
     least = extreme(dtype_of(x), op == "min")
     x = masked(x, where, least)
     if initial is None:
@@ -199,9 +201,10 @@ def mean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False, *
     wide = dtypes.float32 if out.itemsize == 2 else out
     x = masked(convert(x, wide), where, 0)
     axes = normalize_axes(axis, len(x.shape))
-    return convert(
-        OPS["div"](*operands(_reduce("sum", x, axes, keepdims), _count(x, axes, wide, where, keepdims))), out
-    )
+    total, count = _reduce("sum", x, axes, keepdims), _count(x, axes, dtypes.real_of(wide), where, keepdims)
+    if wide.kind == "c":
+        return complexes.complex(*(OPS["div"](*operands(part, count)) for part in complexes.parts(total)))
+    return convert(OPS["div"](*operands(total, count)), out)
 
 
 def var(
@@ -214,7 +217,7 @@ def var(
     where: Any = None,
     correction: Any = None,
 ) -> Any:
-    """The variance over axes: the mean square distance from the mean, divided by the count less ``ddof``.
+    """The variance over axes: the mean square distance from the mean, divided by the count less ``ddof``; it is real.
 
     ``correction`` is another name for ``ddof``. Only elements where ``where`` holds count.
 
@@ -227,14 +230,19 @@ def var(
     wide = convert(x, dtypes.float32) if out.itemsize == 2 else x
     axes = normalize_axes(axis, len(x.shape))
     center = masked(OPS["sub"](*operands(wide, mean(wide, axes, keepdims=True, where=where))), where, 0)
-    total = _reduce("sum", OPS["mul"](center, center), axes, keepdims)
+    if out.kind == "c":
+        squares = OPS["add"](*(OPS["mul"](part, part) for part in complexes.parts(center)))
+        out = dtypes.real_of(out)
+    else:
+        squares = OPS["mul"](center, center)
+    total = _reduce("sum", squares, axes, keepdims)
     less = ddof if correction is None else correction
     if where is None and isinstance(less, int):
         count = size(x.shape[a] for a in axes) - less
         return convert(
-            total / dim_value(builtins.max(count, 0) if isinstance(count, int) else count, dtype_of(wide)), out
+            total / dim_value(builtins.max(count, 0) if isinstance(count, int) else count, dtype_of(total)), out
         )
-    return convert(total / maximum(_count(center, axes, dtype_of(wide), where, keepdims) - less, 0), out)
+    return convert(total / maximum(_count(center, axes, dtype_of(total), where, keepdims) - less, 0), out)
 
 
 def std(
@@ -327,6 +335,8 @@ def norm(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
         array(5., dtype=float32)
     """
     x = real(x)
+    if dtype_of(x).kind == "c":
+        x = absolute(x)
     largest = OPS["stop_gradient"](max(absolute(x), axis, keepdims=True)) if size(x.shape) != 0 else 1
     scale = where(OPS["isfinite"](largest) & (largest > 0), largest, 1) if size(x.shape) != 0 else 1
     scaled = x / scale

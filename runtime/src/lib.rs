@@ -23,6 +23,7 @@ mod peak;
 mod plan;
 pub mod program;
 mod run;
+pub mod signature;
 mod symbolic;
 mod tensor;
 pub mod value;
