@@ -15,13 +15,8 @@ from dala_defn.ir import Graph, Type
 from dala_defn.passes.batch import batch_graph
 from dala_defn.passes.grad import grad_graph
 from dala_defn.passes.jvp import jvp_graph
-<<<<<<< HEAD
-from dala_defn.shapes import Dim, normalize_axis
-from dala_defn.trace import inline, prepared, trace_function
-=======
 from dala_defn.shapes import normalize_axis
-from dala_defn.trace import inline, trace_function
->>>>>>> main
+from dala_defn.trace import inline, prepared, trace_function
 
 
 class Traced:
