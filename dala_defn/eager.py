@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from dala_defn.array import Array, host_array
 from dala_defn.defn import Defn
 from dala_defn.errors import ArgumentTypeError, DalaError, ShapeError
 from dala_defn.executors import executor
+from dala_defn.ir import Graph, Node, Type, Value, frozen
 from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.ops.spec import OpSpec
+from dala_defn.passes.pipeline import compile_passes
 from dala_defn.shapes import DimExpr
 from dala_defn.trace import Tracer, explain
 
@@ -33,24 +36,39 @@ def run_eager(op: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tu
         types = op.infer(*[type_of(x, "")[0] for x in args], **attrs)
     except DalaError as error:
         raise explain(error, args) from None
-    if op.name == "call":
-        graph = attrs["function"]
-        program = Program(
-            (
-                Entry(
-                    "main",
-                    graph,
-                    tuple(Arg(str(i)) for i in range(len(args))),
-                    tuple(Result(str(i)) for i in range(len(types))),
-                ),
-            )
-        )
-        loaded = executor().load(program)
+    if op.family == "structure":
+        loaded = _program(op, args, attrs, types)
         return tuple(loaded.run(loaded.entry("main"), args, types))
     for t in types:
         if any(isinstance(d, DimExpr) for d in t.shape):
             raise ShapeError(f"{op.name}: a symbolic size outside a trace", hint="a number")
     return tuple(executor().run_op(op, args, attrs, types))
+
+
+PROGRAMS = 256
+_programs: OrderedDict[Any, Any] = OrderedDict()
+
+
+def _program(op: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any], types: Sequence[Type]) -> Any:
+    """An op that holds functions as a loaded program of its own; the last ones are kept."""
+    inputs = [Value(type_of(x, "")[0]) for x in args]
+    where = executor()
+    key = (where.name, id(where), op.name, tuple([v.type for v in inputs]), frozen(attrs))
+    found = _programs.get(key)
+    if found is None:
+        node = Node(op.name, tuple(inputs), attrs, types)
+        graph = compile_passes(Graph(op.name, inputs, (node,), node.outputs))
+        names = [str(i) for i in range(max(len(args), len(types)))]
+        given = [
+            Arg(name, "key" if v.type.dtype.kind == "k" else "arg") for name, v in zip(names, inputs, strict=False)
+        ]
+        results = [Result(name) for name in names[: len(types)]]
+        found = _programs[key] = where.load(Program((Entry("main", graph, tuple(given), tuple(results)),)))
+        while len(_programs) > PROGRAMS:
+            _programs.popitem(last=False)
+    else:
+        _programs.move_to_end(key)
+    return found
 
 
 _composites: dict[composites.Composite, Defn] = {}

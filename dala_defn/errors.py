@@ -221,6 +221,12 @@ class EnginePanic(EngineError):
     default_code = "E802"
 
 
+class CheckFailed(DalaError, AssertionError):
+    """A condition that the program checks while it runs was false."""
+
+    default_code = "E805"
+
+
 class IndexOutOfRange(DalaError, IndexError):
     """An index outside its axis."""
 

@@ -92,6 +92,7 @@ class Trace:
         self.captures: list[Any] = []
         self.nodes: list[Node] = []
         self.open = True
+        self.token: Tracer | None = None  # that of the last effect
         self._captured: dict[int, Tracer] = {}
         self._literals: dict[Literal, Tracer] = {}
 

@@ -15,10 +15,10 @@ from dala_defn.array import Array, host_array
 from dala_defn.dtypes import as_dtype
 from dala_defn.errors import DalaError, OutOfMemory, ShapeError
 from dala_defn.ir import Graph, Node, Type, Value
+from dala_defn.ir.graph import graphs_in
 from dala_defn.ir.program import Bounds, Program, state_path
 from dala_defn.ops.random import KEY_RECORD, pack_keys
 from dala_defn.ops.spec import OPS, OpSpec
-from dala_defn.ops.structure import CALLED
 from dala_defn.shapes import DimExpr, evaluate, show
 
 
@@ -93,7 +93,7 @@ def _bytes(graph: Graph, sizes: Mapping[str, int], known: dict[int, int]) -> int
                     raise OutOfMemory(f"{node.op}: an array of shape {show(tuple(extents))}", op=node.op)
             if "low" in node.attrs:
                 total += _padded(node, sizes)
-            total += sum(_bytes(g, sizes, known) for g in node.attrs.values() if isinstance(g, Graph))
+            total += sum(_bytes(g, sizes, known) for a in node.attrs.values() for g in graphs_in(a))
         known[id(graph)] = total
     return known[id(graph)]
 
@@ -142,25 +142,50 @@ def _run(graph: Graph, args: Sequence[np.ndarray[Any, Any]], sizes: Mapping[str,
     env: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
     for node in graph.nodes:
         operands = [env[v] for v in node.inputs]
-        if node.op in CALLED:
-            outs: Any = tuple(_run(node.attrs[CALLED[node.op]], operands, sizes))
-        else:
-            attrs = {k: _concrete(a, sizes) for k, a in node.attrs.items()}
-            try:
-                outs = OPS[node.op].reference(*operands, **attrs)
-            except DalaError as error:
-                if node.loc is not None:
-                    error.location = node.loc.resolve()
-                raise
-            outs = outs if isinstance(outs, tuple) else (outs,)
+        attrs = {k: _concrete(a, sizes) for k, a in node.attrs.items()}
+        try:
+            outs: Any = OPS[node.op].reference(*operands, **attrs)
+        except DalaError as error:
+            if node.loc is not None and error.location is None:
+                error.location = node.loc.resolve()
+            raise
+        outs = outs if isinstance(outs, tuple) else (outs,)
         for v, x in zip(node.outputs, outs, strict=True):
             env[v] = to_numpy(x, v.type)
     return [env[v] for v in graph.outputs]
 
 
+class Function:
+    """A graph as the references of ops that hold one see it: on arrays, with the types of its results."""
+
+    def __init__(self, graph: Graph, sizes: Mapping[str, int]) -> None:
+        self.graph = graph
+        self.sizes = sizes
+
+    @property
+    def types(self) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+        """The shape and the dtype of each result."""
+        return [
+            (tuple([evaluate_dim(d, self.sizes) for d in v.type.shape]), _held_dtype(v.type))
+            for v in self.graph.outputs
+        ]
+
+    def __call__(self, *args: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+        """Runs it."""
+        return tuple(_run(self.graph, args, self.sizes))
+
+
+def _held_dtype(t: Type) -> np.dtype[Any]:
+    return KEY_RECORD if t.dtype.kind == "k" else t.dtype.dtype
+
+
 def _concrete(a: Any, sizes: Mapping[str, int]) -> Any:
+    if isinstance(a, Graph):
+        return Function(a, sizes)
+    if isinstance(a, Type):
+        return Type(a.dtype, tuple([evaluate_dim(d, sizes) for d in a.shape]))
     if isinstance(a, tuple):
-        return tuple(evaluate_dim(d, sizes) for d in a)
+        return tuple([_concrete(x, sizes) if isinstance(x, (Graph, Type)) else evaluate_dim(x, sizes) for x in a])
     return a
 
 

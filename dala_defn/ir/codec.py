@@ -13,7 +13,7 @@ import numpy as np
 from dala_defn.dtypes import BY_SHORT, DType
 from dala_defn.errors import FileFormatError, ShapeError
 from dala_defn.ir.container import Container, clip, dumps, loads, write
-from dala_defn.ir.graph import Graph, Node, Value
+from dala_defn.ir.graph import Graph, Node, Value, graphs_in
 from dala_defn.ir.program import Arg, Bounds, Entry, Program, Result, state_path
 from dala_defn.ir.types import Literal, Type
 from dala_defn.shapes import Dim, names_of, parse_dim
@@ -111,6 +111,8 @@ class _Encoder:
     def attr(self, a: Any) -> Any:
         if isinstance(a, Graph):
             return self.index[a]
+        if graphs_in(a):
+            return [self.index[g] for g in a]
         if isinstance(a, Literal):
             raw = a.array.tobytes()
             if len(raw) <= INLINE_BYTES:
@@ -132,7 +134,7 @@ def encode_attr(a: Any) -> Any:
     if isinstance(a, DType):
         return a.short
     if isinstance(a, tuple):
-        return [_dim(d) for d in a]
+        return [encode_type(d) if isinstance(d, Type) else _dim(d) for d in a]
     return a if isinstance(a, (bool, int, str)) else _dim(a)
 
 
@@ -319,6 +321,10 @@ class _Decoder:
             return BY_SHORT[a]
         if kind == "fn" and _size(a) and a < len(self.functions):
             return self.functions[a]
+        if kind == "fns" and isinstance(a, list) and a and all(_size(i) and i < len(self.functions) for i in a):
+            return tuple([self.functions[i] for i in a])
+        if kind == "types":
+            return tuple([self.type(t, f"{at}[{i}]") for i, t in enumerate(_list(a, at))])
         if kind == "value" and isinstance(a, dict) and len(types) == 1:
             return self.literal(a, types[0], at)
         raise FileFormatError(f"{at}: {clip(a)} is no {kind}")

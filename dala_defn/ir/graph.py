@@ -45,6 +45,13 @@ class Node:
         self.loc = loc
         self.outputs = tuple([Value(t, "", self, i) for i, t in enumerate(types)])
 
+    @property
+    def has_effect(self) -> bool:
+        """Whether it does more than compute its outputs: it passes a token along, or runs a function that does."""
+        if any(v.type.dtype.kind == "t" for v in (*self.inputs, *self.outputs)):
+            return True
+        return any(g.has_effects for a in self.attrs.values() for g in graphs_in(a))
+
     def __repr__(self) -> str:
         return f"{self.op}({', '.join(map(repr, self.inputs))})"
 
@@ -55,7 +62,7 @@ class Graph:
     Equality is structural: names (of graphs and of values) and source places do not count.
     """
 
-    __slots__ = ("_hash", "_key", "inputs", "name", "nodes", "outputs")
+    __slots__ = ("_effects", "_hash", "_key", "inputs", "name", "nodes", "outputs")
 
     def __init__(self, name: str, inputs: Iterable[Value], nodes: Iterable[Node], outputs: Iterable[Value]) -> None:
         self.name = name
@@ -64,6 +71,7 @@ class Graph:
         self.outputs = tuple(outputs)
         self._key: tuple[Any, ...] | None = None
         self._hash: int | None = None
+        self._effects: bool | None = None
 
     def key(self) -> tuple[Any, ...]:
         """What makes the graph what it is, as a hashable tuple: a row for each distinct function, itself last.
@@ -92,8 +100,16 @@ class Graph:
         """The graphs that its own nodes refer to."""
         for n in self.nodes:
             for a in n.attrs.values():
-                if isinstance(a, Graph):
-                    yield a
+                if isinstance(a, (Graph, tuple)):
+                    yield from graphs_in(a)
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether running it does more than compute its outputs."""
+        if self._effects is None:
+            for g in postorder(self):
+                g._effects = any(n.has_effect for n in g.nodes)
+        return bool(self._effects)
 
     def map_subgraphs(self, f: Callable[[Graph], Graph]) -> Graph:
         """The same graph with ``f`` applied to every graph that a node refers to (each distinct one once)."""
@@ -105,10 +121,12 @@ class Graph:
         for n in self.nodes:
             attrs = dict(n.attrs)
             for k, a in attrs.items():
-                if isinstance(a, Graph):
-                    if a not in done:
-                        done[a] = f(a)
-                    attrs[k] = done[a]
+                subs = graphs_in(a)
+                for sub in subs:
+                    if sub not in done:
+                        done[sub] = f(sub)
+                if subs:
+                    attrs[k] = done[a] if isinstance(a, Graph) else tuple([done[sub] for sub in subs])
             copy = Node(n.op, tuple(env.get(v, v) for v in n.inputs), attrs, [o.type for o in n.outputs], n.loc)
             env.update(zip(n.outputs, copy.outputs, strict=True))
             nodes.append(copy)
@@ -199,7 +217,7 @@ def _row(graph: Graph, function: Mapping[int, int]) -> tuple[Any, ...]:
                 (
                     n.op,
                     tuple([number[v] for v in n.inputs]),
-                    tuple([(k, ("@", function[id(a)]) if isinstance(a, Graph) else a) for k, a in frozen(n.attrs)]),
+                    tuple([(k, _by_number(a, function)) for k, a in frozen(n.attrs)]),
                     tuple([o.type for o in n.outputs]),
                 )
                 for n in graph.nodes
@@ -207,6 +225,17 @@ def _row(graph: Graph, function: Mapping[int, int]) -> tuple[Any, ...]:
         ),
         tuple([number[v] for v in graph.outputs]),
     )
+
+
+def _by_number(a: Any, function: Mapping[int, int]) -> Any:
+    return ("@", *[function[id(sub)] for sub in graphs_in(a)]) if isinstance(a, (Graph, tuple)) and graphs_in(a) else a
+
+
+def graphs_in(a: Any) -> tuple[Graph, ...]:
+    """The graphs that an attribute refers to."""
+    if isinstance(a, Graph):
+        return (a,)
+    return a if isinstance(a, tuple) and a and isinstance(a[0], Graph) else ()
 
 
 def frozen(attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

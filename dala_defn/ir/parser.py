@@ -63,7 +63,7 @@ def parse(text: str, ops: Table, file: str | None = None) -> Graph:
 
 class _Attr(NamedTuple):
     name: Token
-    kind: str  # what was written: expr, list, literal, string or function
+    kind: str  # what was written: expr, list, literal, string, function, functions or types
     value: Any
 
 
@@ -111,7 +111,13 @@ class _Rows(Transformer[Token, Any]):
         return _Attr(name, "expr", value) if isinstance(value, list) else _Attr(name, *value)
 
     def sequence(self, items: list[Any]) -> tuple[str, Any]:
-        return ("list", items[0])
+        return items[0] if isinstance(items[0], tuple) else ("list", items[0])
+
+    def functions(self, items: list[Any]) -> tuple[str, Any]:
+        return ("functions", items)
+
+    def type_list(self, items: list[Any]) -> tuple[str, Any]:
+        return ("types", items)
 
     def string(self, items: list[Any]) -> tuple[str, Any]:
         return ("string", items[0])
@@ -275,6 +281,10 @@ class _Builder:
             return self.string(a.value)
         if a.kind == "function":
             return self.reference(a.value)
+        if a.kind == "functions":
+            return tuple([self.reference(token) for token in a.value])
+        if a.kind == "types":
+            return tuple([self.type(t) for t in a.value])
         if a.kind == "literal":
             t = self.type(a.value[0])
             try:

@@ -85,7 +85,7 @@ class _Printer:
         if isinstance(a, str):
             return json.dumps(a)
         if isinstance(a, (tuple, list)):
-            return "[" + ", ".join(map(str, a)) + "]"
+            return "[" + ", ".join([self.attr(x) if isinstance(x, Graph) else str(x) for x in a]) + "]"
         if isinstance(a, Graph):
             return "@" + self.functions[id(a)]
         if isinstance(a, DType):

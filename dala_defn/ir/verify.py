@@ -98,6 +98,8 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "dims": lambda v: type(v) is tuple and all(map(_is_dim, v)),
     "dtype": lambda v: isinstance(v, DType),
     "fn": lambda v: isinstance(v, Graph),
+    "fns": lambda v: type(v) is tuple and bool(v) and all(isinstance(g, Graph) for g in v),
+    "types": lambda v: type(v) is tuple and all(type_problem(t) is None for t in v),
     "value": _is_literal,
 }
 
@@ -109,6 +111,8 @@ KIND_NAMES: Mapping[str, str] = {
     "dims": "a list of sizes",
     "dtype": "a dtype",
     "fn": "a graph",
+    "fns": "a list of graphs",
+    "types": "a list of types",
     "value": "a constant of its dtype",
 }
 

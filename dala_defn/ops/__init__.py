@@ -4,7 +4,9 @@ from dala_defn import ir
 from dala_defn.ops import (
     binary,
     contraction,
+    control,
     creation,
+    effects,
     fused,
     indexing,
     movement,
@@ -18,7 +20,21 @@ from dala_defn.ops.bind import bind, current_trace, install_eager, pop_trace, pu
 from dala_defn.ops.creation import lit
 from dala_defn.ops.spec import OPS, OpSpec
 
-FAMILIES = (binary, contraction, creation, fused, indexing, movement, random, reduction, structure, unary, window)
+FAMILIES = (
+    binary,
+    contraction,
+    control,
+    creation,
+    effects,
+    fused,
+    indexing,
+    movement,
+    random,
+    reduction,
+    structure,
+    unary,
+    window,
+)
 
 
 def parse(text: str, file: str | None = None) -> ir.Graph:

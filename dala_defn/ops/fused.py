@@ -6,17 +6,14 @@ from dala_defn.errors import ShapeError
 from dala_defn.ir.graph import Graph
 from dala_defn.ir.types import Type
 from dala_defn.ops.spec import NoGrad, OpSpec, define
-from dala_defn.ops.structure import CALLED, called_flops, expanded, no_cases
+from dala_defn.ops.structure import CALLED, applied, called, called_flops, expanded, no_cases
 from dala_defn.shapes import Dim
 
 
 def _fused_infer(
     *types: Type, function: Graph, key: str, space: tuple[Dim, ...], axes: tuple[int, ...], parallel: int
 ) -> tuple[Type, ...]:
-    wanted = tuple(v.type for v in function.inputs)
-    if types != wanted:
-        raise ShapeError(f"fused: @{function.name} takes {list(wanted)}, not {list(types)}", op="fused")
-    results = tuple(v.type for v in function.outputs)
+    results = applied("fused", function, types)
     dims = [d for t in (*types, *results) for d in t.shape]
     if len(axes) != len(dims):
         raise ShapeError(f"fused: {len(axes)} axes are named for {len(dims)} dims of operands and results", op="fused")
@@ -38,7 +35,7 @@ fused: OpSpec = define(
     accepts=(),
     result="own",
     infer=_fused_infer,
-    reference=expanded,
+    reference=called,
     vjp=NoGrad("its function is differentiated instead"),
     jvp=NoGrad("its function is differentiated instead"),
     batch=expanded,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from dala_defn.dtypes import DType
 from dala_defn.errors import DTypeError, GradientError, ShapeError
+from dala_defn.ir.graph import Graph
 from dala_defn.ir.types import Type
 from dala_defn.ops.bind import bind
 from dala_defn.shapes import Dim, size
@@ -50,9 +51,88 @@ class Linear:
 
 LINEAR = Linear()
 
+
+class Transformer(Protocol):
+    """What the rules of ops that hold functions may do to these; handed in by the passes."""
+
+    def trace(self, f: Callable[..., Sequence[Any]], types: Sequence[Type], name: str) -> Graph:
+        """The closed graph of a function over values of these types."""
+        ...
+
+    def inline(self, graph: Graph, args: Sequence[Any]) -> list[Any]:
+        """The outputs of a graph on values, its nodes written out."""
+        ...
+
+    def active(self, graph: Graph, inputs: Sequence[bool]) -> list[bool]:
+        """Which outputs change to first order with the inputs that are set."""
+        ...
+
+    def jvp(self, graph: Graph, wrt: Sequence[int]) -> Graph:
+        """See ``passes.jvp.jvp_graph``."""
+        ...
+
+    def vjp(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int]) -> Graph:
+        """See ``passes.grad.vjp_graph``."""
+        ...
+
+    def cut(self, graph: Graph, known: int, outputs: int, again: Sequence[int] = (), policy: str = "all") -> Cut:
+        """See ``passes.cut.cut``."""
+        ...
+
+    def batch(
+        self, graph: Graph, batched: Sequence[bool], size: Dim, every: Sequence[bool]
+    ) -> tuple[Graph, list[bool]]:
+        """See ``passes.batch.batch_function``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A graph in two halves: what can be computed early, and what follows from it later.
+
+    Attributes:
+        early: the early inputs -> the early outputs, then what the late half needs.
+        late: what it needs, then the early inputs ``again``, then the late inputs -> the late outputs.
+    """
+
+    early: Graph
+    late: Graph
+    again: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reverse:
+    """A vjp rule of an op that holds functions, in two halves: it may compute the op in another way.
+
+    Attributes:
+        forward: ``(transformer, active, inputs, attrs) -> (outputs, saved)``; ``saved`` is anything.
+        backward: ``(transformer, saved, cts) -> cotangents``, where cotangents may be None, for each input.
+    """
+
+    forward: Callable[..., tuple[Sequence[Any], Any]]
+    backward: Callable[..., Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A jvp rule of an op that holds functions: ``(transformer, tangents, inputs, attrs) -> (outputs, tangents)``."""
+
+    rule: Callable[..., tuple[Sequence[Any], Sequence[Any]]]
+
+
+@dataclass(frozen=True)
+class Batched:
+    """A batching rule of an op that holds functions or whose outputs may not be batched.
+
+    ``(transformer, size, args, batched, attrs) -> (outputs, batched)``, both for each output.
+    """
+
+    rule: Callable[..., tuple[Sequence[Any], Sequence[bool]]]
+
+
 Rule = Callable[..., Any]
 Fusion = Literal["elementwise", "reduction", "movement", "opaque"]
-ATTR_KINDS = ("int", "bool", "str", "ints", "dims", "dtype", "fn", "value")
+ATTR_KINDS = ("int", "bool", "str", "ints", "dims", "dtype", "fn", "fns", "types", "value")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,10 +147,12 @@ class OpSpec:
         accepts: dtypes of its (first) operand.
         result: ``"same"``, ``"bool"`` or ``"own"``: the result dtype, for the Rust side.
         infer: ``(*types, **attrs) -> tuple of types``; raises ShapeError or DTypeError.
-        reference: the same on NumPy arrays; the oracle.
-        vjp: ``(*cts, *inputs, *outputs, **attrs) -> one cotangent (or None) per input``, ZERO_GRAD or NoGrad.
-        jvp: ``(tangents, *inputs, *outputs, **attrs) -> tangents of the outputs``, LINEAR, ZERO_GRAD or NoGrad.
-        batch: ``(size, args, batched, **attrs) -> outputs``, where batched args and all outputs have the batch first.
+        reference: the same on NumPy arrays; the oracle. In the place of graphs it gets functions over arrays, whose
+            ``types`` are those of their results.
+        vjp: ``(*cts, *inputs, *outputs, **attrs) -> one cotangent (or None) per input``, Reverse, ZERO_GRAD or NoGrad.
+        jvp: ``(tangents, *inputs, *outputs, **attrs) -> tangents of outputs``, Forward, LINEAR, ZERO_GRAD or NoGrad.
+        batch: ``(size, args, batched, **attrs) -> outputs``, where batched args and all outputs have the batch first;
+            or Batched.
         fusion: how fusion may treat it.
         flops: ``(input types, output types, attrs) -> count`` (bytes follow from the types).
         sample: ``(rng, dtype) -> cases`` for tests, sizes 0, 1, n included.
@@ -88,9 +170,9 @@ class OpSpec:
     result: str
     infer: Callable[..., tuple[Type, ...]]
     reference: Callable[..., Any]
-    vjp: Rule | ZeroGrad | NoGrad
-    jvp: Rule | Linear | ZeroGrad | NoGrad
-    batch: Rule
+    vjp: Rule | Reverse | ZeroGrad | NoGrad
+    jvp: Rule | Forward | Linear | ZeroGrad | NoGrad
+    batch: Rule | Batched
     fusion: Fusion
     flops: Callable[[Sequence[Type], Sequence[Type], Attrs], Dim]
     sample: Callable[[np.random.Generator, DType], Iterator[Case]]

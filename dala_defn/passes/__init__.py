@@ -3,6 +3,7 @@
 from dala_defn.passes.base import PASSES, Pass
 from dala_defn.passes.batch import Batch, batch_graph
 from dala_defn.passes.cse import Cse, cse
+from dala_defn.passes.cut import cut
 from dala_defn.passes.dce import Dce, dce
 from dala_defn.passes.fold import Fold
 from dala_defn.passes.grad import Grad, Vjp, grad_graph, vjp_graph
@@ -30,6 +31,7 @@ __all__ = [
     "Vjp",
     "batch_graph",
     "cse",
+    "cut",
     "dce",
     "grad_graph",
     "inline_calls",

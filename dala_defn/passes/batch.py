@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from dala_defn.errors import ArgumentError
 from dala_defn.ir import Graph, Type, Value
-from dala_defn.ops.spec import OPS
+from dala_defn.ops.spec import OPS, Batched
 from dala_defn.passes.base import Pass, register
 from dala_defn.passes.dce import dce
+from dala_defn.passes.functions import FUNCTIONS
 from dala_defn.passes.inline import inline_calls
 from dala_defn.passes.rebuild import Rebuild, tracing, type_of
 from dala_defn.shapes import Dim, DimExpr, normalize_axis
@@ -27,6 +28,19 @@ def batch_graph(graph: Graph, in_axes: Sequence[int | None], size: Dim) -> Graph
         ArgumentError: when there is not one entry for each input.
         ShapeError: for an axis that is out of range, or an op that cannot be batched over sizes that are not known.
     """
+    return _batched(graph, in_axes, size, [True] * len(graph.outputs))[0]
+
+
+def batch_function(graph: Graph, batched: Sequence[bool], size: Dim, every: Sequence[bool]) -> tuple[Graph, list[bool]]:
+    """The graph over a batch that comes first in the inputs that are set; which outputs have it, first too.
+
+    Args:
+        every: the outputs that shall have it anyway.
+    """
+    return _batched(graph, [0 if b else None for b in batched], size, every)
+
+
+def _batched(graph: Graph, in_axes: Sequence[int | None], size: Dim, every: Sequence[bool]) -> tuple[Graph, list[bool]]:
     graph = inline_calls(graph)
     if len(in_axes) != len(graph.inputs):
         raise ArgumentError(f"in_axes has {len(in_axes)} entries for {len(graph.inputs)} inputs of @{graph.name}")
@@ -47,17 +61,33 @@ def batch_graph(graph: Graph, in_axes: Sequence[int | None], size: Dim) -> Graph
                 trace.add(node)
                 continue
             args = [many[v] if b else trace.of(v) for v, b in zip(node.inputs, batched, strict=True)]
+            rule = OPS[node.op].batch
+            flags: Sequence[bool] = [True] * len(node.outputs)
             with trace.standing_for(node):
-                outs = OPS[node.op].batch(size, args, batched, **node.attrs)
-            for v, out in zip(node.outputs, outs, strict=True):
-                wanted = Type(v.type.dtype, (size, *v.type.shape))
+                if isinstance(rule, Batched):
+                    outs, flags = rule.rule(FUNCTIONS, size, args, batched, node.attrs)
+                else:
+                    outs = rule(size, args, batched, **node.attrs)
+            for v, out, flag in zip(node.outputs, outs, flags, strict=True):
+                wanted = Type(v.type.dtype, (size, *v.type.shape) if flag else v.type.shape)
                 assert type_of(out) == wanted, f"batch of {node.op}: {type_of(out)}, not {wanted}"
-                many[v] = out
+                if flag:
+                    many[v] = out
+                else:
+                    trace.replace([v], [out])
         outputs: list[Any] = []
-        for v in graph.outputs:
+        for v, wanted_batch in zip(graph.outputs, every, strict=True):
             with trace.standing_for(v.node):
-                outputs.append(many[v] if v in many else OPS["broadcast_to"](trace.of(v), shape=(size, *v.type.shape)))
-        return dce(trace.done(outputs))
+                if v in many:
+                    outputs.append(many[v])
+                elif wanted_batch:
+                    outputs.append(OPS["broadcast_to"](trace.of(v), shape=(size, *v.type.shape)))
+                else:
+                    outputs.append(trace.of(v))
+        return dce(trace.done(outputs)), [v in many or w for v, w in zip(graph.outputs, every, strict=True)]
+
+
+FUNCTIONS.batch = batch_function
 
 
 @register

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from dala_defn.ir import Graph, Node, Value, frozen
 from dala_defn.passes.base import Pass, register
-from dala_defn.passes.rebuild import has_effect, with_inputs
+from dala_defn.passes.rebuild import with_inputs
 
 
 @register
@@ -24,7 +24,7 @@ class Cse(Pass):
         nodes = []
         for node in graph.nodes:
             inputs = tuple([env.get(v, v) for v in node.inputs])
-            if has_effect(node):
+            if node.has_effect:
                 first = node
             else:
                 # Values compare by identity, so a merged operand makes its users meet in turn.

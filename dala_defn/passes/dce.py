@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from dala_defn.ir import Graph, Value
 from dala_defn.passes.base import Pass, register
-from dala_defn.passes.rebuild import has_effect
 
 
 @register
@@ -22,7 +21,7 @@ class Dce(Pass):
         needed: set[Value] = set(graph.outputs)
         kept = []
         for node in reversed(graph.nodes):
-            if has_effect(node) or any(v in needed for v in node.outputs):
+            if node.has_effect or any(v in needed for v in node.outputs):
                 needed.update(node.inputs)
                 kept.append(node)
         if len(kept) == len(graph.nodes):

@@ -10,10 +10,9 @@ import numpy as np
 from dala_defn.ir import Graph, Literal, Node, Value
 from dala_defn.ops.spec import OPS
 from dala_defn.passes.base import Pass, register
-from dala_defn.passes.rebuild import has_effect
 
 # A repeated or counted value is cheaper to make than to store.
-_KEPT = frozenset(["constant", "iota", "broadcast_to", "call", "fused"])
+_KEPT = frozenset(["constant", "iota", "broadcast_to", *(s.name for s in OPS.values() if s.family == "structure")])
 
 
 @register
@@ -58,7 +57,7 @@ class Fold(Pass):
 
     def _compute(self, node: Node, operands: list[Literal | None]) -> list[Literal] | None:
         """The outputs of a node, or None when it stays."""
-        if node.op in _KEPT or has_effect(node):
+        if node.op in _KEPT or node.has_effect:
             return None
         total = 0
         for v in node.outputs:

@@ -10,9 +10,10 @@ from dala_defn import ops
 from dala_defn.errors import ArgumentError, DalaError, DTypeError, GradientError, ShapeError
 from dala_defn.ir import Graph, Node, Value
 from dala_defn.ops.creation import lit, zeros
-from dala_defn.ops.spec import OPS, NoGrad, OpSpec, ZeroGrad
+from dala_defn.ops.spec import OPS, NoGrad, OpSpec, Reverse, ZeroGrad
 from dala_defn.passes.base import Pass, register
 from dala_defn.passes.dce import dce
+from dala_defn.passes.functions import FUNCTIONS
 from dala_defn.passes.inline import inline_calls
 from dala_defn.passes.rebuild import Rebuild, tracing, type_of
 from dala_defn.trace import Tracer
@@ -101,14 +102,31 @@ def active_values(graph: Graph, wrt: Sequence[Value]) -> set[Value]:
     return active
 
 
+def active_outputs(graph: Graph, inputs: Sequence[bool]) -> list[bool]:
+    """Which outputs change, to first order, with the inputs that are set."""
+    graph = inline_calls(graph)
+    active = active_values(graph, [v for v, flag in zip(graph.inputs, inputs, strict=True) if flag])
+    return [v in active for v in graph.outputs]
+
+
 def _reverse(trace: Rebuild, graph: Graph, wrt: Sequence[int], seeds: Sequence[tuple[Value, Tracer]]) -> Graph:
     """Adds the reverse sweep to the nodes of ``graph``; gives outputs, then gradients."""
     inputs = differentiable_inputs(graph, wrt)
     active = active_values(graph, inputs)
     # The seeds may have recorded constants already; they need nothing, so they go first.
     recorded, trace.nodes = trace.nodes, []
-    for node in (*recorded, *graph.nodes):
+    for node in recorded:
         trace.add(node)
+    halves: dict[Node, Any] = {}  # what the forward halves of two-sided rules kept
+    for node in graph.nodes:
+        rule = OPS[node.op].vjp
+        if isinstance(rule, Reverse) and any(v in active for v in node.inputs):
+            with trace.standing_for(node):
+                values = [trace.of(v) for v in node.inputs]
+                outs, halves[node] = rule.forward(FUNCTIONS, [v in active for v in node.inputs], values, node.attrs)
+                trace.replace(node.outputs, outs)
+        else:
+            trace.add(node)
     cts: dict[Value, Tracer] = {}
     for v, seed in seeds:
         if v in active:
@@ -118,11 +136,17 @@ def _reverse(trace: Rebuild, graph: Graph, wrt: Sequence[int], seeds: Sequence[t
         if not any(v in cts for v in node.outputs) or not any(v in active for v in node.inputs):
             continue
         with trace.standing_for(node):
-            found = _pull_back(trace, OPS[node.op], node, [cts.pop(v, None) for v in node.outputs])
+            given = [cts.pop(v, None) for v in node.outputs]
+            rule = OPS[node.op].vjp
+            if isinstance(rule, Reverse):
+                found = rule.backward(FUNCTIONS, halves.pop(node), given)
+            else:
+                found = _pull_back(trace, OPS[node.op], node, given)
             for v, ct in zip(node.inputs, found, strict=True):
                 if ct is not None and v in active:
                     assert type_of(ct) == v.type, f"vjp of {node.op}: {type_of(ct)} for an operand {v.type}"
                     _accumulate(cts, v, ct)
+    assert not halves or all(v not in cts for n in halves for v in n.outputs)
     gradients: list[Any] = [cts[v] if v in cts else zeros(v.type) for v in inputs]
     return dce(trace.done([*(trace.of(v) for v in graph.outputs), *gradients]))
 
@@ -131,7 +155,7 @@ def _pull_back(trace: Rebuild, spec: OpSpec, node: Node, cts: Sequence[Tracer | 
     """One cotangent, or None, for each operand of a node."""
     if isinstance(spec.vjp, NoGrad):
         raise spec.refuse_gradient(spec.vjp.reason)
-    assert not isinstance(spec.vjp, ZeroGrad), "its outputs are never active"
+    assert not isinstance(spec.vjp, (ZeroGrad, Reverse)), "its outputs are never active, or its rule has two halves"
     full = [zeros(v.type) if ct is None else ct for v, ct in zip(node.outputs, cts, strict=True)]
     values = [trace.of(v) for v in (*node.inputs, *node.outputs)]
     found: Sequence[Tracer | None] = spec.vjp(*full, *values, **node.attrs)
@@ -185,6 +209,10 @@ class Vjp(Pass):
         """The graph with cotangents after its inputs and gradients after its outputs."""
         outputs = [i for i, v in enumerate(graph.outputs) if v.type.dtype.is_inexact]
         return vjp_graph(graph, float_inputs(graph) if self.wrt is None else self.wrt, outputs)
+
+
+FUNCTIONS.vjp = vjp_graph
+FUNCTIONS.active = active_outputs
 
 
 def float_inputs(graph: Graph) -> list[int]:

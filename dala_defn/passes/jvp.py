@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from dala_defn.ir import Graph, Node, Value
 from dala_defn.ops.creation import zeros
-from dala_defn.ops.spec import OPS, Linear, NoGrad, ZeroGrad
+from dala_defn.ops.spec import OPS, Forward, Linear, NoGrad, ZeroGrad
 from dala_defn.passes.base import Pass, register
 from dala_defn.passes.dce import dce
+from dala_defn.passes.functions import FUNCTIONS
 from dala_defn.passes.grad import differentiable_inputs, float_inputs
 from dala_defn.passes.inline import inline_calls
 from dala_defn.passes.rebuild import Rebuild, tracing, type_of
@@ -37,11 +38,20 @@ def jvp_graph(graph: Graph, wrt: Sequence[int]) -> Graph:
             t = trace.argument(v.type, f"t_{v.name}" if v.name else f"t{i}")
             tangents[v] = tangents[v] + t if v in tangents else t
         for node in graph.nodes:
-            trace.add(node)
             if not any(v in tangents for v in node.inputs):
+                trace.add(node)
                 continue
-            with trace.standing_for(node):
-                found = _push_forward(trace, node, [tangents.get(v) for v in node.inputs])
+            given = [tangents.get(v) for v in node.inputs]
+            rule = OPS[node.op].jvp
+            found: Sequence[Tangent]
+            if isinstance(rule, Forward):
+                with trace.standing_for(node):
+                    outs, found = rule.rule(FUNCTIONS, given, [trace.of(v) for v in node.inputs], node.attrs)
+                    trace.replace(node.outputs, outs)
+            else:
+                trace.add(node)
+                with trace.standing_for(node):
+                    found = _push_forward(trace, node, given)
             for v, tangent in zip(node.outputs, found, strict=True):
                 if tangent is not None and v.type.dtype.is_inexact:
                     assert type_of(tangent) == v.type, f"jvp of {node.op}: {type_of(tangent)} for a result {v.type}"
@@ -49,6 +59,9 @@ def jvp_graph(graph: Graph, wrt: Sequence[int]) -> Graph:
         floats = [v for v in graph.outputs if v.type.dtype.is_inexact]
         out: list[Any] = [tangents[v] if v in tangents else zeros(v.type) for v in floats]
         return dce(trace.done([*(trace.of(v) for v in graph.outputs), *out]))
+
+
+FUNCTIONS.jvp = jvp_graph
 
 
 def _push_forward(trace: Rebuild, node: Node, tangents: Sequence[Tangent]) -> Sequence[Tangent]:
@@ -66,6 +79,7 @@ def _push_forward(trace: Rebuild, node: Node, tangents: Sequence[Tangent]) -> Se
             operands[i] = zeros(node.inputs[i].type) if t is None else t
         out = spec(*operands, **node.attrs)
         return out if isinstance(out, tuple) else (out,)
+    assert not isinstance(spec.jvp, Forward)
     values = [trace.of(v) for v in (*node.inputs, *node.outputs)]
     found: Sequence[Tangent] = spec.jvp(tuple(tangents), *values, **node.attrs)
     return found

@@ -23,20 +23,30 @@ class Rebuild(Trace):
         super().__init__(name)
         self.inputs = list(inputs)
         self._place: Place | None = None
+        self._instead: dict[Value, Value] = {}
 
     def place(self) -> Place | None:
         """The place of the node that is being replaced or differentiated."""
         return self._place
 
     def add(self, node: Node) -> None:
-        """Takes a node over as it is."""
+        """Takes a node over: as it is, where nothing that it uses was replaced."""
+        if self._instead and any(v in self._instead for v in node.inputs):
+            copy = with_inputs(node, tuple([self._instead.get(v, v) for v in node.inputs]))
+            self._instead.update(zip(node.outputs, copy.outputs, strict=True))
+            node = copy
         self.nodes.append(node)
         if node.op == "constant":
             self._literals.setdefault(node.attrs["value"], Tracer(self, node.outputs[0]))
 
     def of(self, value: Value) -> Tracer:
-        """A value of this graph, for rules."""
-        return Tracer(self, value)
+        """A value of this graph, or what stands in its place, for rules."""
+        return Tracer(self, self._instead.get(value, value))
+
+    def replace(self, values: Sequence[Value], by: Sequence[Any]) -> None:
+        """From here on ``by`` stands in the place of these values of the old graph."""
+        for v, x in zip(values, by, strict=True):
+            self._instead[v] = self.lift(x)._value
 
     @contextmanager
     def standing_for(self, node: Node | None) -> Iterator[None]:
@@ -68,9 +78,4 @@ def type_of(x: Tracer) -> Type:
     return x._value.type
 
 
-def has_effect(node: Node) -> bool:
-    """Whether a node does more than compute its outputs: such ops pass a token along."""
-    return any(v.type.dtype.kind == "t" for v in (*node.inputs, *node.outputs))
-
-
-__all__ = ["Rebuild", "has_effect", "tracing", "type_of", "with_inputs"]
+__all__ = ["Rebuild", "tracing", "type_of", "with_inputs"]
