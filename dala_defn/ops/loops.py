@@ -326,17 +326,19 @@ def _branch(condition: Any, no: Graph, yes: Graph, args: Values) -> list[Any]:
     return outputs("cond", [OPS["cast"](condition, dtype=dtypes.int32), *args], {"branches": (no, yes)})
 
 
-def _starts(x: Any, slot: Any) -> list[Any]:
-    return [slot, *[_int(0)] * (len(x.shape) - 1)]
+def _start(x: Any, slot: Any) -> Any:
+    first = OPS["reshape"](slot, shape=(1,))
+    rest = len(x.shape) - 1
+    return OPS["pad"](first, _int(0), low=(0,), high=(rest,), interior=(0,)) if rest else first
 
 
 def _put(tape: Any, x: Any, slot: Any) -> Any:
     row = OPS["reshape"](x, shape=(1, *x.shape))
-    return OPS["dynamic_update_slice"](tape, row, *_starts(tape, slot))
+    return OPS["dynamic_update_slice"](tape, row, _start(tape, slot))
 
 
 def _take(tape: Any, slot: Any) -> Any:
-    row = OPS["dynamic_slice"](tape, *_starts(tape, slot), sizes=(1, *tape.shape[1:]))
+    row = OPS["dynamic_slice"](tape, _start(tape, slot), sizes=(1, *tape.shape[1:]))
     return OPS["reshape"](row, shape=tape.shape[1:])
 
 
