@@ -6,6 +6,7 @@ mod calls;
 mod error;
 mod fork;
 mod guard;
+mod hooks;
 #[cfg(test)]
 mod tests;
 
