@@ -13,16 +13,21 @@ from types import FunctionType as _FunctionType
 
 from dala_defn import (
     callbacks,
+    debug,
     errors,
+    fft,
     initializers,
     ir,
     layers,
+    linalg,
     losses,
     metrics,
     nn,
     ops,
     optimizers,
     random,
+    signing,
+    special,
     trees,
 )
 from dala_defn.arguments import spec
@@ -30,6 +35,11 @@ from dala_defn.array import Array
 from dala_defn.compiled import Compiled as _Compiled
 from dala_defn.composites import Composite as _Composite
 from dala_defn.composites import composite
+from dala_defn.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
+from dala_defn.custom import CustomJvp as _CustomJvp
+from dala_defn.custom import CustomVjp as _CustomVjp
+from dala_defn.custom import checkpoint, custom_jvp, custom_vjp
+from dala_defn.debug import pure_callback
 from dala_defn.defn import Defn as _Defn
 from dala_defn.defn import defn
 from dala_defn.dtypes import (
@@ -55,6 +65,7 @@ from dala_defn.eager import install as _install_eager
 from dala_defn.errors import (
     ArgumentError,
     ArgumentTypeError,
+    CheckFailed,
     DalaError,
     DonatedError,
     DTypeError,
@@ -68,6 +79,7 @@ from dala_defn.errors import (
     OutOfMemory,
     ParseError,
     ShapeError,
+    SignatureError,
     TraceError,
     VerifyError,
 )
@@ -77,7 +89,8 @@ from dala_defn.export import EntryPoint as _EntryPoint
 from dala_defn.export import load
 from dala_defn.functions import *  # noqa: F403
 from dala_defn.functions import __all__ as _functions
-from dala_defn.functions.indexing import At as _At
+from dala_defn.functions.updates import At as _At
+from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
 from dala_defn.layers import Input
 from dala_defn.operators import Operators as _Operators
 from dala_defn.shapes import DimExpr
@@ -95,6 +108,7 @@ __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
     "Array",
+    "CheckFailed",
     "DTypeError",
     "DalaError",
     "DimExpr",
@@ -112,34 +126,50 @@ __all__ = [
     "ParseError",
     "Sequential",
     "ShapeError",
+    "SignatureError",
     "TraceError",
     "Tracer",
     "VerifyError",
+    "associative_scan",
     "bfloat16",
     "bool_",
     "callbacks",
-    "complex64",
+    "checkpoint",
     "complex128",
+    "complex64",
     "composite",
+    "cond",
+    "custom_jvp",
+    "custom_vjp",
+    "debug",
     "defn",
     "e",
     "errors",
     "executor",
+    "fft",
     "float16",
     "float32",
     "float64",
+    "fori_loop",
     "grad",
+    "hessian",
+    "hvp",
     "inf",
     "initializers",
-    "int8",
     "int16",
     "int32",
     "int64",
+    "int8",
     "ir",
+    "jacfwd",
+    "jacrev",
     "jvp",
     "layers",
+    "linalg",
+    "linearize",
     "load",
     "losses",
+    "map",
     "metrics",
     "name_scope",
     "nan",
@@ -149,38 +179,52 @@ __all__ = [
     "optimizers",
     "pi",
     "promote_types",
+    "pure_callback",
     "random",
     "result_type",
+    "scan",
+    "signing",
     "spec",
+    "special",
+    "switch",
     "trees",
-    "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "uint8",
     "using",
     "value_and_grad",
+    "vjp",
     "vmap",
+    "while_loop",
 ]
 
 for _name in __all__:
     if isinstance(globals()[_name], _FunctionType):
         globals()[_name] = errors.boundary(globals()[_name])
 for _holder in (
-    Array,
     Tracer,
     _Operators,
     _At,
     _Composite,
+    _CustomJvp,
+    _CustomVjp,
     _Compiled,
     _EntryPoint,
     _Artifact,
     _Transformed,
     Model,
     Sequential,
+    debug,
     nn,
     random,
+    special,
+    linalg,
+    fft,
+    signing,
 ):
     errors.boundaries(_holder)
+errors.boundaries(Array, but=("__array__",))
 errors.boundaries(_Defn, ["lower", "compile", "export"])
 errors.install_excepthook()
 _install_eager()

@@ -15,11 +15,12 @@ from typing import Any, NoReturn
 import ml_dtypes
 import numpy as np
 
-from dala_defn import ops
+from dala_defn import ops, signing
 from dala_defn.array import host_array
+from dala_defn.artifacts import as_key, read_file, read_signed, signature_path, write_private
 from dala_defn.dtypes import as_dtype
 from dala_defn.errors import ArgumentError, DalaError, FileError, FileFormatError, full_tracebacks
-from dala_defn.export import Artifact, EntryPoint, load, read_file
+from dala_defn.export import Artifact, EntryPoint, load
 from dala_defn.functions import array
 from dala_defn.ir import Type, print_graph
 from dala_defn.ir.codec import decode_program
@@ -42,11 +43,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _File:
-    """A file that was read: its bytes, its checked container and its program."""
+    """A file that was read: its bytes, its checked container and its program; and who signed it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, trusted: Sequence[bytes] = ()) -> None:
         self.path = path
-        data = read_file(path)
+        data, self.signer = read_signed(path, trusted)
         self.size = len(data)
         self.container = Container(data)
         self.program: Program = decode_program(self.container, ops.OPS)
@@ -87,11 +88,11 @@ def describe(file: _File) -> dict[str, Any]:
     entries = []
     for e in file.program.entries:
         args = [
-            {"name": a.name, "role": a.role, "donate": a.donate, **_type(v.type)}
-            for a, v in zip(e.args, e.graph.inputs, strict=True)
+            {"name": a.name, "role": a.role, "donate": a.donate, **_type(t)}
+            for a, t in zip(e.args, e.arg_types(), strict=True)
         ]
         results = [
-            {"name": r.name, "role": r.role, **_type(v.type)} for r, v in zip(e.results, e.graph.outputs, strict=True)
+            {"name": r.name, "role": r.role, **_type(t)} for r, t in zip(e.results, e.result_types(), strict=True)
         ]
         nodes = len(e.graph.nodes) + sum(len(f.nodes) for f in e.graph.functions())
         entries.append({"name": e.name, "args": args, "results": results, "nodes": nodes})
@@ -99,6 +100,7 @@ def describe(file: _File) -> dict[str, Any]:
     return {
         "file": file.path,
         "format_version": int(VERSION),
+        "signer": None if file.signer is None else file.signer.hex(),
         "bytes": file.size,
         "tensor_bytes": sum(t["bytes"] for t in tensors),
         "dims": {n: {"min": lo, "max": hi} for n, (lo, hi) in sorted(file.program.dims.items())},
@@ -124,6 +126,8 @@ def info(options: argparse.Namespace) -> None:
         _say(json.dumps(facts, indent=1))
         return
     lines = [f"{facts['file']}: format {facts['format_version']}, {facts['bytes']:,} bytes"]
+    if facts["signer"]:
+        lines.append(f"  signed by {facts['signer']}")
     for e in facts["entries"]:
         lines.append(f"  entry {e['name']}  ({e['nodes']} nodes)")
         lines += _ports("takes", e["args"]) + _ports("gives", e["results"])
@@ -227,14 +231,46 @@ def _write(path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
 
 def verify(options: argparse.Namespace) -> None:
     """``verify FILE``."""
-    file = _File(options.file)
+    trusted = [_key(word) for word in options.public_key]
+    file = _File(options.file, trusted)
     tensors = file.tensors()
     for t in tensors:
         file.container.tensor(t["name"])
     for e in file.program.entries:
         ops.verify(e.graph)
-    load(options.file, options.executor)
-    _say(f"{file.path}: ok; {len(tensors)} tensors and {len(file.program.entries)} entries checked")
+    load(options.file, options.executor, public_key=trusted or None)
+    who = "not signed" if file.signer is None else f"signed by {file.signer.hex()}"
+    _say(f"{file.path}: ok; {len(tensors)} tensors and {len(file.program.entries)} entries checked; {who}")
+
+
+def keygen(options: argparse.Namespace) -> None:
+    """``keygen FILE``."""
+    key = signing.generate_key()
+    public = signing.public_key(key)
+    write_private(options.file, key.hex().encode() + b"\n")
+    _say(f"{options.file}: the private key, for `sign --key`; keep it to yourself\npublic key {public.hex()}")
+
+
+def sign(options: argparse.Namespace) -> None:
+    """``sign FILE --key KEYFILE``."""
+    key = _read_key(options.key)
+    signing.sign(options.file, key)
+    _say(f"{signature_path(options.file)}: signed by {signing.public_key(key).hex()}")
+
+
+def _key(word: str) -> bytes:
+    """A public key from the command line: its digits, or a file that holds them."""
+    try:
+        return as_key(word)
+    except ArgumentError:
+        return _read_key(word)
+
+
+def _read_key(path: str) -> bytes:
+    try:
+        return as_key(bytes(read_file(path)[:200]).decode("ascii", "replace").strip())
+    except ArgumentError:
+        raise Usage(f"{path} holds no key: 64 hex digits") from None
 
 
 def _parser() -> _Parser:
@@ -257,6 +293,16 @@ def _parser() -> _Parser:
     ran.add_argument("words", metavar="[ENTRY] NAME=VALUE", nargs="*", help="VALUE: x.npy, or @[[1, 2], [3, 4]]")
     ran.add_argument("-o", "--output", metavar="OUT.npz", help="writes the results instead of printing them")
     checked = command("verify", "Checks every digest and every graph of a file.", verify)
+    checked.add_argument(
+        "--public-key",
+        metavar="KEY",
+        action="append",
+        default=[],
+        help="who must have signed the file: 64 hex digits, or a file with them; may be given several times",
+    )
+    signs = command("sign", "Signs a file: writes FILE.sig.", sign)
+    signs.add_argument("--key", metavar="KEYFILE", required=True, help="the private key, as `keygen` wrote it")
+    command("keygen", "Writes a new private key to FILE, and prints the public one.", keygen)
     for added in (ran, checked):
         added.add_argument("--executor", choices=("flex", "reference"), help="what runs the graphs (default flex)")
     return parser

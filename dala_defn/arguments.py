@@ -14,6 +14,7 @@ from dala_defn.array import Array
 from dala_defn.captures import exact
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError
 from dala_defn.ir import Type
+from dala_defn.plans import Writer
 from dala_defn.shapes import as_shape
 from dala_defn.trace import Tracer, explain
 
@@ -142,6 +143,25 @@ class Arguments:
             ArgumentTypeError: when they do not fit the signature, or one is no array.
         """
         return Bound(self, args, kwargs)
+
+    def take(self, writer: Writer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Writes how the leaves and static values of calls like this one are found, in the order of ``bind``."""
+        positions = [f"args[{i}]" for i in range(len(args))]
+        names = {k: f"kwargs[{k!r}]" for k in kwargs}
+        where = self.signature.bind(*positions, **names).arguments
+        given = self.signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        for name, x in given.arguments.items():
+            kind = self.signature.parameters[name].kind
+            expression = where.get(name) or writer.name(x)  # a default
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                expression = f"({''.join(f'{e}, ' for e in where.get(name, ()))})"
+            elif kind is inspect.Parameter.VAR_KEYWORD:
+                expression = f"{{{', '.join(f'{k!r}: {e}' for k, e in where.get(name, {}).items())}}}"
+            if name in self.static:
+                writer.static(expression, x)
+            else:
+                writer.tree(expression, x)
 
     def apply(self, f: Callable[..., Any], bound: Bound, leaves: Sequence[Any]) -> Any:
         """``f`` applied to these leaves in the place of the call's."""

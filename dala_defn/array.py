@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dala_defn.dtypes import DType
-from dala_defn.errors import ArgumentError, ArgumentTypeError
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, leave
 from dala_defn.ir.types import Type
 from dala_defn.operators import Operators
 from dala_defn.ops.random import KEY_RECORD, unpack_keys
@@ -45,7 +45,14 @@ class Array(Operators):
         return self._storage.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        x = self.numpy()
+        # Often the larger part of a small call, so it is its own boundary.
+        try:
+            x = self._storage.numpy()
+        except DalaError as error:
+            leave(error)
+            raise
+        if dtype is None and not copy:
+            return x
         if dtype is not None and np.dtype(dtype) != x.dtype:
             if copy is False:
                 raise ArgumentError("a conversion of dtype needs a copy")
@@ -75,6 +82,9 @@ class Array(Operators):
 
     def __float__(self) -> float:
         return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
 
     def __index__(self) -> int:
         if self.shape != () or not self.dtype.is_integer:

@@ -1,17 +1,29 @@
-"""Writing programs to ``.dala`` files."""
+"""Writing programs to ``.dala`` files; reading files, and checking who signed them."""
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
+import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dala_defn import ops
-from dala_defn.errors import ArgumentError, FileError
+from dala_defn import bridge, ops
+from dala_defn.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    EngineError,
+    FileError,
+    FileFormatError,
+    SignatureError,
+)
 from dala_defn.ir.codec import encode
 from dala_defn.ir.program import Bounds, Entry, Program
 from dala_defn.shapes import names_of
+
+Key = bytes | str
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
@@ -33,6 +45,35 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
             raise
     except OSError as error:
         raise FileError(f"{target} cannot be written: {error.strerror or error}") from None
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes | memoryview:
+    """The bytes of a file, mapped.
+
+    Raises:
+        FileError: when it cannot be read.
+    """
+    try:
+        with open(path, "rb") as f:
+            if os.fstat(f.fileno()).st_size == 0:
+                return b""
+            return memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise FileError(f"{os.fspath(path)} cannot be read: {error.strerror or error}") from None
+
+
+def write_private(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a file that only its owner can read; never over one that is there.
+
+    Raises:
+        FileError: when there is one, or it cannot be written.
+    """
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
+    except OSError as error:
+        raise FileError(f"{os.fspath(path)} cannot be written: {error.strerror or error}") from None
 
 
 def _umask() -> int:
@@ -60,3 +101,96 @@ def write_program(path: str | os.PathLike[str], program: Program, *, strip_locat
     for e in program.entries:
         ops.verify(e.graph)
     write_file(path, encode(program, strip_locations=strip_locations))
+
+
+def as_key(key: Key) -> bytes:
+    """A key as bytes.
+
+    Raises:
+        ArgumentError: for one that is none; the message does not show it, as it may be private.
+        ArgumentTypeError: for anything but bytes and text.
+    """
+    if not isinstance(key, (bytes, str)):
+        raise ArgumentTypeError(f"a key is 32 bytes or 64 hex digits, not a {type(key).__name__}")
+    raw = key
+    if isinstance(key, str):
+        try:
+            raw = bytes.fromhex(key) if len(key) == 2 * bridge.KEY_BYTES else b""
+        except ValueError:
+            raw = b""
+    if not isinstance(raw, bytes) or len(raw) != bridge.KEY_BYTES:
+        raise ArgumentError("this is no key", rule="32 bytes or 64 hex digits")
+    return raw
+
+
+def as_keys(keys: Key | Sequence[Key]) -> tuple[bytes, ...]:
+    """One key or several.
+
+    Raises:
+        ArgumentError: for none at all, which would trust nobody or everybody.
+    """
+    found = (as_key(keys),) if isinstance(keys, (bytes, str)) else tuple(as_key(k) for k in keys)
+    if not found:
+        raise ArgumentError("public_key= lists no key", hint="None, to load files that nobody signed")
+    return found
+
+
+def signature_path(path: str | os.PathLike[str]) -> str:
+    """Where the signature of a file lies."""
+    return os.fspath(path) + ".sig"
+
+
+def read_signature(path: str | os.PathLike[str]) -> bytes | None:
+    """The content of ``FILE.sig``, or ``None`` where there is none.
+
+    Raises:
+        FileError: when there is one that cannot be read: that must not pass for an unsigned file.
+    """
+    where = signature_path(path)
+    try:
+        os.lstat(where)  # follows no link: one that leads nowhere is there, and cannot be read
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
+            return None
+        raise FileError(f"{where} cannot be read: {error.strerror or error}") from None
+    try:
+        if not stat.S_ISREG(os.stat(where).st_mode):  # opening a pipe would wait for somebody to write to it
+            raise FileError(f"{where} cannot be read: it is no file")
+        with open(where, "rb") as f:
+            return f.read(bridge.SIGNATURE_BYTES + 1)
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"{where} cannot be read: {error.strerror or error}") from None
+
+
+def check_signature(
+    data: bytes | memoryview, signature: bytes | None, trusted: Sequence[bytes], what: str
+) -> bytes | None:
+    """The signer of a file, by its bytes and the content of its ``.sig``; ``None`` for a file without one.
+
+    Raises:
+        SignatureError: when the signature is missing, not the file's, or not by a trusted key, where there are any.
+        EngineError: when there is something to check and no native library.
+    """
+    if signature is None:
+        if trusted:
+            raise SignatureError(f"{what}: the file has no signature, and one by a trusted key is demanded")
+        return None
+    try:
+        return bridge.verify_signature(data, signature, trusted)
+    except FileFormatError as error:
+        raise type(error)(f"{what}: {error.reason}", details=error.details) from None
+    except EngineError as error:
+        raise EngineError(f"{what}: checking a signature needs the native library: {error.reason}") from None
+
+
+def read_signed(path: str | os.PathLike[str], trusted: Sequence[bytes] = ()) -> tuple[bytes | memoryview, bytes | None]:
+    """The bytes of a file, mapped, and its signer; nothing of a file with a wrong signature is handed out.
+
+    Raises:
+        FileError: when the file, or the signature beside it, cannot be read.
+        SignatureError: as ``check_signature``.
+    """
+    data = read_file(path)
+    return data, check_signature(data, read_signature(path), trusted, os.fspath(path))

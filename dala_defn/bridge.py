@@ -7,16 +7,17 @@ import json
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dala_defn.array import Array, HostStorage
-from dala_defn.dtypes import DTYPES, DType, as_dtype
+from dala_defn.dtypes import DTYPES, DType, as_dtype, as_pairs, bfloat16, from_pairs, real_of
 from dala_defn.errors import (
     ArgumentError,
+    CheckFailed,
     DalaError,
     DonatedError,
     DTypeError,
@@ -27,15 +28,20 @@ from dala_defn.errors import (
     IndexOutOfRange,
     OutOfMemory,
     ShapeError,
+    SignatureError,
     VerifyError,
 )
 from dala_defn.ir import Type, frozen
 from dala_defn.ir.codec import encode_attr
 from dala_defn.shapes import DimExpr
-from dala_defn.sources import Location
+from dala_defn.sources import Location, write_function
 
 DONATE = 1
 OP_CACHE = 4096
+KEY_BYTES = 32
+SIGNATURE_BYTES = 104
+CALL_CACHE = 256  # prepared calls of a program
+MOST_FREES = 64
 
 _ERRORS: dict[int, type[DalaError]] = {
     1: FileFormatError,
@@ -49,12 +55,16 @@ _ERRORS: dict[int, type[DalaError]] = {
 }
 # By the code of an error whose status says less.
 _CODES: dict[tuple[int, str], type[DalaError]] = {
+    (1, "signature"): SignatureError,
+    (1, "signature-key"): SignatureError,
+    (1, "signature-missing"): SignatureError,
     (3, "dtype"): DTypeError,
     (3, "shape"): ShapeError,
     (3, "dim"): ShapeError,
     (3, "dim-bounds"): ShapeError,
     (3, "dim-conflict"): ShapeError,
     (4, "index-out-of-range"): IndexOutOfRange,
+    (4, "assertion"): CheckFailed,
 }
 
 
@@ -87,6 +97,14 @@ class _Library:
 
 _library = _Library()
 
+# ``error``: what this process' handler raised in this thread, which made the runtime stop.
+raised = threading.local()
+
+
+def library() -> tuple[Any, Any]:
+    """cffi's ``ffi`` and the library."""
+    return _library.load()
+
 
 def call_count() -> int:
     """How many calls into the runtime were made so far in this process, by any thread."""
@@ -100,6 +118,10 @@ def raise_error(ffi: Any, lib: Any, err: Any) -> None:
     status = int(lib.dala_error_status(err[0]))
     data = json.loads(ffi.string(lib.dala_error_json(err[0])))
     lib.dala_error_free(err[0])
+    if data.get("code") in ("handler", "interrupted"):
+        error, raised.error = getattr(raised, "error", None), None
+        if error is not None:
+            raise error
     kind = _CODES.get((status, data.get("code")), _ERRORS.get(status, EngineError))
     place = data.get("location")
     location = None  # without one, the line of the call is the user's
@@ -111,13 +133,14 @@ def raise_error(ffi: Any, lib: Any, err: Any) -> None:
 class TensorStorage:
     """Numbers that live in the runtime. Its handle is released with the engine's next call."""
 
-    __slots__ = ("_lent", "_owner", "engine", "pointer", "result")
+    __slots__ = ("_lent", "_owner", "engine", "pointer", "result", "type")
 
-    def __init__(self, engine: Engine, owner: Any, index: int = 0) -> None:
+    def __init__(self, engine: Engine, owner: Any, index: int, type: Type) -> None:
         self.engine = engine
         self._owner = owner  # cffi frees the structs with their array, whatever else refers to them
         self.result = result = owner[index]
         self.pointer = result.tensor
+        self.type = type
         self._lent: weakref.ref[np.ndarray[Any, Any]] | None = None
 
     def lent(self) -> np.ndarray[Any, Any] | None:
@@ -126,52 +149,43 @@ class TensorStorage:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The numbers, read-only, sharing the tensor's memory."""
-        if self.pointer is None:
-            raise DonatedError(
-                "the array's storage was donated to a call and is gone", hint="use the result of that call instead"
-            )
-        view = self.lent()
+        lent = self._lent
+        view = None if lent is None else lent()
         if view is None:
-            view = _view(self)
+            if self.pointer is None:
+                raise DonatedError(
+                    "the array's storage was donated to a call and is gone", hint="use the result of that call instead"
+                )
+            # All views of it refer to this one: a dtype that is not NumPy's own is such a view, too.
+            view = np.asarray(self)
             self._lent = weakref.ref(view)
-        return view
+        if self.type.dtype.kind == "c":
+            return from_pairs(view)
+        return view.view(self.type.dtype.dtype) if self.type.dtype is bfloat16 else view
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The tensor's memory as NumPy takes it; NumPy keeps this object as long as it does."""
+        a = self.result.array
+        data = a.data
+        dtype, shape = self.type.dtype, self.type.shape
+        engine = self.engine
+        return {
+            "version": 3,
+            "typestr": _TYPES[dtype],
+            "shape": (*shape, 2) if dtype.kind in "kc" else shape,
+            "strides": tuple(a.strides[0 : a.ndim]) if a.strides else None,
+            "data": (int(engine.cast(engine.address, data)) if data else _EMPTY.ctypes.data, True),
+        }
 
     def __del__(self) -> None:
         if self.pointer is not None:
             self.engine.frees.append(self.pointer)
 
 
-class _HostView:
-    """Lends a tensor's memory to NumPy and keeps the tensor alive."""
-
-    __slots__ = ("__array_interface__", "owner")
-
-    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
-        self.__array_interface__ = interface
-        self.owner = owner
-
-
-_DTYPES = {d.code: d.dtype for d in DTYPES}
-
-
-def _view(storage: TensorStorage) -> np.ndarray[Any, Any]:
-    ffi = storage.engine.ffi
-    a = storage.result.array
-    dtype = _DTYPES[a.dtype]
-    shape = tuple(a.shape[0 : a.ndim])
-    if a.data == ffi.NULL:
-        empty = np.empty(shape, dtype)
-        empty.flags.writeable = False
-        return empty
-    interface = {
-        "version": 3,
-        "typestr": dtype.str if dtype.kind != "V" else "<u2",
-        "shape": shape,
-        "strides": None if a.strides == ffi.NULL else tuple(a.strides[0 : a.ndim]),
-        "data": (int(ffi.cast("intptr_t", a.data)), True),
-    }
-    out = np.asarray(_HostView(interface, storage))
-    return out.view(dtype) if dtype.kind == "V" else out
+# NumPy's interface has no name for a dtype that is not its own.
+_EMPTY = np.empty(1, np.uint64)  # where an array without elements is said to lie
+_TYPES = {d: real_of(d).dtype.str if d.dtype.kind != "V" else "<u2" for d in DTYPES}
 
 
 class Engine:
@@ -180,6 +194,7 @@ class Engine:
     def __init__(self, name: str = "flex", options: Mapping[str, Any] | None = None) -> None:
         self.ffi, self.lib = _library.load()
         self.name = name
+        self.cast, self.address = self.ffi.cast, self.ffi.typeof("intptr_t")
         self.frees: deque[Any] = deque()
         self._ops: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._lock = threading.Lock()
@@ -207,16 +222,30 @@ class Engine:
                 break
         return self.ffi.new("dala_tensor *[]", taken), len(taken)
 
-    def load(self, data: bytes) -> Loaded:
-        """A program from bytes."""
+    def load(self, data: bytes, signature: bytes | None = None, trusted: Sequence[bytes] = ()) -> Loaded:
+        """A program from bytes, with the content of their ``.sig``; by one of the trusted keys, where there are any."""
         out, err = self.ffi.new("dala_program **"), self.ffi.new("dala_error **")
-        self.check(self.lib.dala_program_load(self.handle, data, len(data), out, err), err)
+        if signature is None and not trusted:
+            status = self.lib.dala_program_load(self.handle, data, len(data), out, err)
+        else:
+            sig, size = (self.ffi.NULL, 0) if signature is None else (signature, len(signature))
+            keys = b"".join(trusted)
+            status = self.lib.dala_program_load_signed(
+                self.handle, data, len(data), sig, size, keys, len(trusted), out, err
+            )
+        self.check(status, err)
         return Loaded(self, out[0])
 
-    def open(self, path: str | Path) -> Loaded:
-        """A program from a file, mapped."""
+    def open(self, path: str | Path, trusted: Sequence[bytes] = ()) -> Loaded:
+        """A program from a file, mapped; where there are trusted keys, it must be signed by one of them."""
         out, err = self.ffi.new("dala_program **"), self.ffi.new("dala_error **")
-        self.check(self.lib.dala_program_open(self.handle, str(path).encode(), out, err), err)
+        name = str(path).encode()
+        if trusted:
+            keys = b"".join(trusted)
+            status = self.lib.dala_program_open_trusted(self.handle, name, keys, len(trusted), out, err)
+        else:
+            status = self.lib.dala_program_open(self.handle, name, out, err)
+        self.check(status, err)
         return Loaded(self, out[0])
 
     def op(self, name: str, attrs: Mapping[str, Any]) -> Any:
@@ -245,7 +274,7 @@ class Engine:
         status = self.lib.dala_op_run(handle, packed, len(args), results, len(types), frees, n_frees, err)
         del keep
         self.check(status, err)
-        return [Array(TensorStorage(self, results, i), t) for i, t in enumerate(types)]
+        return [wrap(self, results, i, t) for i, t in enumerate(types)]
 
 
 def pack(engine: Engine, args: Sequence[Any], donate: Sequence[bool] | None = None) -> tuple[Any, list[Any]]:
@@ -273,6 +302,8 @@ def pack(engine: Engine, args: Sequence[Any], donate: Sequence[bool] | None = No
 
 def fill(ffi: Any, c: Any, x: np.ndarray[Any, Any], dtype: DType, keep: list[Any]) -> None:
     """Describes a NumPy array to the runtime; it is read where it lies."""
+    if dtype.kind == "c":
+        x, dtype = (as_pairs(x) if x.dtype.kind == "c" else x), real_of(dtype)
     if not x.dtype.isnative or not x.flags.aligned:
         x = np.ascontiguousarray(x, dtype.dtype).reshape(x.shape)
     keep.append(x)
@@ -294,6 +325,8 @@ class Loaded:
     def __init__(self, engine: Engine, handle: Any) -> None:
         self.engine = engine
         self.handle = engine.ffi.gc(handle, engine.lib.dala_program_free)
+        self._calls: OrderedDict[tuple[Any, ...], Call] = OrderedDict()
+        self._lock = threading.Lock()
 
     def info(self) -> Any:
         """What the runtime says of the entries."""
@@ -309,7 +342,30 @@ class Loaded:
     def run(
         self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
     ) -> list[Array]:
-        """One run: one call into the runtime. ``types`` are those of the results; sizes may be symbolic."""
+        """One run: one call into the runtime. ``types`` are those of the results; sizes may be symbolic.
+
+        What can be prepared for arguments like these is kept for the next such call.
+        """
+        kinds = [kind_of(self.engine, x) for x in args]
+        given = [x._type if type(x) is Array else (x.dtype, x.shape) for x in args]
+        key = (entry, *kinds, *given, *(donate or ()))
+        call = self._calls.get(key)
+        outs = None if call is None else call(args)
+        if outs is None:
+            outs = self._run(entry, args, types, donate)
+            if call is None:
+                # The sizes of the arguments decide those of the results, so these are numbers now.
+                made = self.prepare(entry, args, [y._type for y in outs], donate)
+                if made is not None:
+                    with self._lock:
+                        self._calls[key] = made
+                        while len(self._calls) > CALL_CACHE:
+                            self._calls.popitem(last=False)
+        return outs
+
+    def _run(
+        self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None
+    ) -> list[Array]:
         engine = self.engine
         ffi = engine.ffi
         packed, keep = pack(engine, args, donate)
@@ -324,20 +380,25 @@ class Loaded:
             for i, x in enumerate(args):
                 if packed[i].flags & DONATE:
                     release(x._storage)
-        return [Array(TensorStorage(engine, results, i), concrete(t, results[i])) for i, t in enumerate(types)]
+        return [wrap(engine, results, i, concrete(t, results[i])) for i, t in enumerate(types)]
 
-    def caller(self, entry: int, args: Sequence[Type], host: Sequence[bool], results: Sequence[Type]) -> Caller | None:
-        """A faster ``run`` for arguments of exactly these types, or ``None`` when sizes are symbolic."""
-        if any(isinstance(d, DimExpr) for t in (*args, *results) for d in t.shape):
-            return None
-        return Caller(self, entry, args, host, results)
+    def prepare(
+        self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
+    ) -> Call | None:
+        """A faster ``run`` for arguments of exactly the kinds and types of these; ``types`` of results have no names.
+
+        It gives ``None`` when an argument does not lie as it must, and ``run`` is to be taken; and so does this when
+        nothing can be prepared.
+        """
+        kinds = [kind_of(self.engine, x) for x in args]
+        return None if "" in kinds else _prepare(self, entry, args, kinds, types, donate or [False] * len(args))
 
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""
         engine = self.engine
         result, err = engine.ffi.new("dala_result *"), engine.ffi.new("dala_error **")
         engine.check(engine.lib.dala_program_get_state(self.handle, path.encode(), result, err), err)
-        return Array(TensorStorage(engine, result), type)
+        return wrap(engine, result, 0, type)
 
     def set_state(self, path: str, value: Any) -> None:
         """Replaces a tensor of the program's state."""
@@ -348,71 +409,131 @@ class Loaded:
         del keep
 
 
-class Caller:
-    """Runs an entry for arguments whose types and kinds never change: all that can be is prepared.
+Call = Callable[[Sequence[Any]], "list[Array] | None"]
 
-    ``host[i]`` says whether argument i is a NumPy array (else an ``Array``). Threads take a frame each.
+
+def kind_of(engine: Engine, x: Any) -> str:
+    """How a prepared call takes an argument; empty when only the general way takes it.
+
+    ``tensor``: an ``Array`` of this engine; ``held``: one over NumPy memory; ``host``: a NumPy array that lies as the
+    runtime reads it; ``scalar``: a NumPy scalar.
     """
+    kind = type(x)
+    if kind is Array:
+        storage = x._storage
+        if type(storage) is TensorStorage:
+            return "tensor" if storage.engine is engine else ""
+        return "held" if type(storage) is HostStorage and _plain(storage._array) else ""
+    if kind is np.ndarray:
+        return "host" if _plain(x) else ""
+    return "scalar" if isinstance(x, np.generic) else ""
 
-    __slots__ = ("_call", "_err", "_frames", "_from_buffer", "_host", "_new", "_types", "args", "loaded")
 
-    def __init__(
-        self, loaded: Loaded, entry: int, args: Sequence[Type], host: Sequence[bool], results: Sequence[Type]
-    ) -> None:
-        ffi, lib = loaded.engine.ffi, loaded.engine.lib
-        self.loaded = loaded
-        self.args = args
-        self._host = tuple(host)
-        self._types = tuple(results)
-        self._frames: list[tuple[Any, Any, Any, Any]] = []
-        self._from_buffer = ffi.from_buffer
-        handle, n_args, n_results, run = loaded.handle, len(args), len(results), lib.dala_run
-        kind = ffi.typeof(f"dala_result[{n_results}]")
-        self._new = functools.partial(ffi.new, kind)
-        null = ffi.NULL
+def _plain(x: np.ndarray[Any, Any]) -> bool:
+    return bool(x.dtype.isnative and x.flags.c_contiguous and x.flags.aligned)
 
-        def call(packed: Any, out: Any, frees: Any, n_frees: int, err: Any) -> int:
-            status: int = run(handle, entry, packed, n_args, out, n_results, frees or null, n_frees, err)
-            return status
 
-        self._call = call
+# Arrays from this size on are read where they lie (COPY_BELOW in runtime/src/tensor.rs), and must be aligned for it.
+LENT_FROM = 4096
 
-    def _frame(self) -> tuple[Any, Any, Any, Any]:
-        ffi = self.loaded.engine.ffi
-        packed = ffi.new("dala_arg[]", len(self.args))
-        shapes = []
-        for i, t in enumerate(self.args):
-            shape = (*t.shape, 2) if t.dtype.kind == "k" else t.shape
-            shapes.append(ffi.new("int64_t[]", shape))
+
+def _prepare(
+    loaded: Loaded,
+    entry: int,
+    args: Sequence[Any],
+    kinds: Sequence[str],
+    types: Sequence[Type],
+    donate: Sequence[bool],
+) -> Call:
+    """A function written for these arguments: for each a few statements, with nothing to look up or to branch on."""
+    engine = loaded.engine
+    ffi, lib = engine.ffi, engine.lib
+    describe: list[tuple[int, tuple[int, ...]]] = []
+    names = [f"x{i}" for i in range(len(args))]
+    read, store, after = [], [], []
+    for i, (x, kind, given) in enumerate(zip(args, kinds, donate, strict=True)):
+        dtype = as_dtype(x.dtype)
+        describe.append((real_of(dtype).code, (*x.shape, 2) if dtype.kind in "kc" else tuple(x.shape)))
+        if kind == "tensor":
+            read.append(f"s{i} = x{i}._storage")
+            read.append(f"if type(s{i}) is not TensorStorage or s{i}.engine is not engine: return None")
+            read.append(f"p{i} = s{i}.pointer")
+            read.append(f"if p{i} is None: s{i}.numpy()")  # which says that it is gone
+            store.append(f"c{i}.tensor = p{i}")
+            if given:
+                store.append(f"c{i}.flags = 1 if s{i}._lent is None or s{i}._lent() is None else 0")
+                after.append(f"if c{i}.flags: release(s{i})")
+            continue
+        if kind == "held":
+            read.append(f"s{i} = x{i}._storage")
+            read.append(f"if type(s{i}) is not HostStorage: return None")
+            read.append(f"h{i} = s{i}._array")
+        elif kind == "scalar":
+            read.append(f"h{i} = asarray(x{i})")
+        else:
+            read.append(f"h{i} = x{i}")
+        if kind == "host" and x.nbytes >= LENT_FROM and dtype.itemsize > 1:
+            read.append(f"if not h{i}.flags.aligned: return None")
+        # NumPy lends no buffer of a dtype that is not its own.
+        view = ".view(bits)" if dtype.dtype.kind == "V" else ""
+        read.append(f"b{i} = from_buffer(h{i}{view})")
+        store.append(f"c{i}.data = b{i}")
+    body = [
+        *([f"{', '.join(names)}, = args"] if names else []),
+        "try:",
+        *(f"    {line}" for line in [*read, "pass"]),
+        "except (ValueError, TypeError, BufferError): return None",
+        "try: frame = pop()",
+        "except IndexError: frame = new_frame()",
+        "packed, err, drain, cells = frame",
+        *([f"{', '.join(f'c{i}' for i in range(len(args)))}, = cells"] if names else []),
+        *store,
+        "out = new_results()",
+        "n = 0",
+        "f = drain",
+        "if frees:",
+        "    if len(frees) > MOST: f, n = take_frees()",
+        "    else:",
+        "        while frees:",
+        "            try: drain[n] = popleft()",
+        "            except IndexError: break",
+        "            n += 1",
+        f"status = run(handle, {entry}, packed, {len(args)}, out, {len(types)}, f, n, err)",
+        "if status: fail(ffi, lib, err)",
+        *after,
+        "push(frame)",
+        f"return [{', '.join(f'wrap(engine, out, {i}, t{i})' for i in range(len(types)))}]",
+    ]
+    frames: list[Any] = []
+
+    def new_frame() -> tuple[Any, ...]:
+        packed = ffi.new("dala_arg[]", len(describe))
+        keep = []
+        for i, (code, shape) in enumerate(describe):
+            keep.append(ffi.new("int64_t[]", shape))
             c = packed[i].array
-            c.dtype, c.ndim, c.shape = t.dtype.code, len(shape), shapes[-1]
-        cells = [packed[i].array if self._host[i] else packed[i] for i in range(len(self.args))]
-        return packed, cells, ffi.new("dala_error **"), shapes
+            c.dtype, c.ndim, c.shape = code, len(shape), keep[-1]
+        cells = _Cells([packed[i] if kinds[i] == "tensor" else packed[i].array for i in range(len(describe))])
+        cells.keep = keep
+        return packed, ffi.new("dala_error **"), ffi.new("dala_tensor *[]", MOST_FREES), cells
 
-    def __call__(self, args: Sequence[Any]) -> list[Array] | None:
-        """The results; ``None`` when an argument is not laid out as it must be, and the general way is to be taken."""
-        frames = self._frames
-        frame = frames.pop() if frames else self._frame()
-        packed, cells, err, _ = frame
-        for x, c, host in zip(args, cells, self._host, strict=True):
-            if host:
-                try:
-                    c.data = self._from_buffer(x)
-                except (ValueError, TypeError, BufferError):
-                    return None
-            else:
-                storage = x._storage
-                if type(storage) is not TensorStorage or storage.pointer is None:
-                    return None
-                c.tensor = storage.pointer
-        engine = self.loaded.engine
-        out = self._new()
-        frees, n_frees = engine.take_frees() if engine.frees else (None, 0)
-        status = self._call(packed, out, frees, n_frees, err)
-        if status != 0:
-            raise_error(engine.ffi, engine.lib, err)
-        frames.append(frame)
-        return [Array(TensorStorage(engine, out, i), t) for i, t in enumerate(self._types)]
+    known = {
+        **{f"t{i}": t for i, t in enumerate(types)},
+        **{"engine": engine, "ffi": ffi, "lib": lib, "handle": loaded.handle, "frees": engine.frees, "bits": np.uint16},
+        **{"TensorStorage": TensorStorage, "HostStorage": HostStorage, "wrap": wrap, "release": release},
+        **{"fail": raise_error, "run": lib.dala_run, "from_buffer": ffi.from_buffer, "asarray": np.asarray},
+        **{"pop": frames.pop, "push": frames.append, "popleft": engine.frees.popleft, "new_frame": new_frame},
+        **{"take_frees": engine.take_frees, "MOST": MOST_FREES, "type": type, "len": len},
+        "new_results": functools.partial(ffi.new, ffi.typeof(f"dala_result[{len(types)}]")),
+    }
+    made: Call = write_function("call", "args", body, known)
+    return made
+
+
+class _Cells(list[Any]):
+    """The C structs that a call writes to; ``keep`` is what they point to."""
+
+    keep: Any
 
 
 def release(storage: TensorStorage) -> None:
@@ -420,6 +541,11 @@ def release(storage: TensorStorage) -> None:
     if storage.pointer is not None:
         storage.engine.frees.append(storage.pointer)
         storage.pointer = None
+
+
+def wrap(engine: Engine, results: Any, index: int, type: Type) -> Array:
+    """A result as an array, which owns it from now on."""
+    return Array(TensorStorage(engine, results, index, type), type)
 
 
 def concrete(t: Type, result: Any) -> Type:
@@ -440,7 +566,7 @@ def to_engine(engine: Engine, x: Any, dtype: DType) -> Array:
     result, err = ffi.new("dala_result *"), ffi.new("dala_error **")
     engine.check(engine.lib.dala_tensor_new(engine.handle, c, result, err), err)
     shape = source.shape[:-1] if dtype.kind == "k" else source.shape
-    return Array(TensorStorage(engine, result), Type(dtype, shape))
+    return wrap(engine, result, 0, Type(dtype, shape))
 
 
 def share(x: Array) -> Array:
@@ -457,7 +583,50 @@ def share(x: Array) -> Array:
     result.tensor = out[0]
     view_err = engine.lib.dala_tensor_view(out[0], engine.ffi.addressof(result, "array"), err)
     engine.check(view_err, err)
-    return Array(TensorStorage(engine, result), x._type)
+    return wrap(engine, result, 0, x._type)
+
+
+def _filled(size: int, call: Any) -> bytes:
+    """The bytes that a function of the library writes."""
+    ffi, lib = _library.load()
+    out, err = ffi.new("uint8_t[]", size), ffi.new("dala_error **")
+    if call(ffi, lib, out, err) != 0:
+        raise_error(ffi, lib, err)
+    return bytes(ffi.buffer(out, size))
+
+
+def new_private_key() -> bytes:
+    """A private key from the randomness of the operating system."""
+    return _filled(KEY_BYTES, lambda ffi, lib, out, err: lib.dala_private_key_new(out, err))
+
+
+def public_key(private_key: bytes) -> bytes:
+    """The public key of a private one."""
+    return _filled(KEY_BYTES, lambda ffi, lib, out, err: lib.dala_public_key(private_key, out, err))
+
+
+def sign(data: bytes | memoryview, private_key: bytes) -> bytes:
+    """The content of a ``.sig`` file for a ``.dala`` file."""
+
+    def call(ffi: Any, lib: Any, out: Any, err: Any) -> Any:
+        held = ffi.from_buffer("uint8_t[]", data)
+        return lib.dala_sign(held, len(data), private_key, out, err)
+
+    return _filled(SIGNATURE_BYTES, call)
+
+
+def verify_signature(data: bytes | memoryview, signature: bytes, trusted: Sequence[bytes] = ()) -> bytes:
+    """Who signed a ``.dala`` file, as its ``.sig`` says.
+
+    Raises:
+        SignatureError: when the signature is another file's, or not by one of the trusted keys, if there are any.
+    """
+
+    def call(ffi: Any, lib: Any, out: Any, err: Any) -> Any:
+        held, keys = ffi.from_buffer("uint8_t[]", data), b"".join(trusted)
+        return lib.dala_signature_verify(held, len(data), signature, len(signature), keys, len(trusted), out, err)
+
+    return _filled(KEY_BYTES, call)
 
 
 __all__ = ["Engine", "HostStorage", "Loaded", "TensorStorage", "call_count", "share", "to_engine"]

@@ -270,6 +270,7 @@ class Captured:
                 self._places.append(Place("root", -1, functools.partial(_held, weakref.ref(holder))))
             self._arrays.append((x, indices))
         self.simple = not self._plain and not self._arrays
+        self.now = self.current
 
     def current(self) -> list[Any] | None:
         """The hidden inputs as they are now, or ``None`` when the trace no longer holds."""

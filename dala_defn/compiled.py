@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from dala_defn.ir import Graph
 from dala_defn.ir.codec import relative_file
 from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.passes.pipeline import compile_passes
+from dala_defn.plans import MISS, Plan, Writer
 from dala_defn.sources import Location
 from dala_defn.trace import Tracer, trace_function
 
@@ -61,7 +63,7 @@ class Traced:
             Arg(n, "key" if v.type.dtype.kind == "k" else "arg", d)
             for n, d, v in zip(names, given, g.inputs, strict=True)
         )
-        return Entry(name, g, args, tuple(Result(n) for n in self.result_names))
+        return Entry(name, g, args, tuple(Result(n) for n in self.result_names)).shown_as(self.graph)
 
 
 class Compiled:
@@ -74,50 +76,31 @@ class Compiled:
         self.program = Program((entry,), dims_of([entry]))
         self.executable = runner.load(self.program)
         self.index = self.executable.entry("main")
-        self.results = [v.type for v in self.graph.outputs]
+        self.results = [v.type for v in traced.graph.outputs]
         self.donate = [*donate, *(False for _ in traced.captures)] if any(donate) else None
-        self.single = self.traced.tree == trees.flatten(0)[1]
-        self.simple = traced.captured.simple
+        self._plan: Plan | None = None
 
-    def run(self, leaves: list[Any], captures: list[Any]) -> Any:
-        """One run; one call into the runtime."""
-        args = leaves if not captures else leaves + captures
+    def run(self, leaves: list[Any], captures: list[Any]) -> list[Array]:
+        """The results, flat, of one run; one call into the runtime."""
         try:
-            outs = self.executable.run(self.index, args, self.results, self.donate)
+            return self.executable.run(self.index, leaves + captures, self.results, self.donate)
         except DalaError as error:
-            error.location = self._place(error.location)
+            error.location = self.place(error.location)
             raise
-        return outs[0] if self.single else trees.unflatten(self.traced.tree, outs)
 
-    def fast_call(self, args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], tuple[Any] | None] | None:
-        """A call with everything prepared, for positional arrays like these; it gives ``None`` when it does not fit."""
-        make = getattr(self.executable, "caller", None)
-        if make is None or self.donate is not None or len(self.traced.types) != len(args):
-            return None
-        host = [not isinstance(x, Array) for x in (*args, *self.traced.captures)]
-        caller = make(self.index, [v.type for v in self.graph.inputs], host, self.results)
-        if caller is None:
-            return None
-        captured, simple, tree = self.traced.captured, self.simple, None if self.single else self.traced.tree
+    def result(self, outs: list[Array]) -> Any:
+        """Results as the function returns them."""
+        return trees.unflatten(self.traced.tree, outs)
 
-        def call(args: tuple[Any, ...]) -> tuple[Any] | None:
-            if not simple:
-                captures = captured.current()
-                if captures is None:
-                    return None
-                args = (*args, *captures)
-            try:
-                outs = caller(args)
-            except DalaError as error:
-                error.location = self._place(error.location)
-                raise
-            if outs is None or tree is None:
-                return outs
-            return (trees.unflatten(tree, outs),)
+    def plan(self, writer: Writer, captures: list[Any], outs: list[Array]) -> Plan:
+        """A prepared call for arguments like those that the writer took; ``outs`` are what they gave."""
+        args = [*writer.values, *captures]
+        call = self.executable.prepare(self.index, args, [y._type for y in outs], self.donate)
+        if call is None:
+            call = functools.partial(self.executable.run, self.index, types=self.results, donate=self.donate)
+        return writer.write(call, self.traced.captured, self.traced.tree, self.place)
 
-        return call
-
-    def _place(self, told: Location | None) -> Location | None:
+    def place(self, told: Location | None) -> Location | None:
         """The place that the runtime tells, with the whole path of its file: programs hold the end of it only."""
         if told is None:
             return None
@@ -139,6 +122,10 @@ class Compiled:
         Raises:
             ShapeError: when an argument does not fit.
         """
+        if self._plan is not None:
+            out = self._plan(args, {})
+            if out is not MISS:
+                return out
         leaves = trees.flatten(args)[0]
         if len(leaves) != len(self.traced.types):
             raise ArgumentTypeError(f"{len(self.traced.types)} arrays are taken, not {len(leaves)}")
@@ -153,4 +140,9 @@ class Compiled:
         captures = self.traced.captured.current()
         if captures is None:
             raise ArgumentError("what the function captured has changed since it was compiled", hint="compile again")
-        return self.run([as_operand(x, t) for x, t in zip(leaves, self.traced.types, strict=True)], captures)
+        outs = self.run([as_operand(x, t) for x, t in zip(leaves, self.traced.types, strict=True)], captures)
+        writer = Writer(args, {}, self.traced.types)
+        for i, x in enumerate(args):
+            writer.tree(f"args[{i}]", x)
+        self._plan = self.plan(writer, captures, outs)
+        return self.result(outs)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
@@ -15,17 +14,19 @@ import numpy as np
 
 from dala_defn import composites, ops, trees
 from dala_defn.arguments import Arguments, Bound, as_operand
-from dala_defn.array import Array
 from dala_defn.artifacts import dims_of, write_program
 from dala_defn.captures import ByInstance, weak
 from dala_defn.compiled import Compiled, Traced
 from dala_defn.errors import DalaError, leave
-from dala_defn.executors import chosen, executor
+from dala_defn.executors import executor
 from dala_defn.ir import Graph
 from dala_defn.ir.program import Arg, Entry, Program
 from dala_defn.passes.pipeline import compile_passes
+from dala_defn.plans import MISS, Plan, Writer
 
-CACHE = 128
+CACHE = 128  # programs of a function
+PLANS = 256  # prepared calls of a function
+ALIKE = 8  # prepared calls for arguments that look alike at first sight
 
 
 class Defn:
@@ -57,13 +58,10 @@ class Defn:
         self.executor = executor
         self.traces = 0
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
-        self._fast: dict[Any, Callable[[tuple[Any, ...]], tuple[Any] | None]] = {}
+        self._plans: dict[Any, tuple[Plan, ...]] = {}
+        self._last: Plan = _no_plan
         self._lock = threading.RLock()
         self._methods: ByInstance[Defn] = ByInstance()
-        parameters = self.signature.parameters.values()
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        plain = all(p.kind in kinds for p in parameters)
-        self._arity = len(self.signature.parameters) if plain and not self.arguments.static else -1
 
     @property
     def f(self) -> Callable[..., Any]:
@@ -97,28 +95,15 @@ class Defn:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if ops.current_trace() is not None:
             return self._in_trace(args, kwargs)
-        if not kwargs and len(args) == self._arity:
-            key = self._fast_key(args)
-            if key is not None:
-                call = self._fast.get(key)
-                if call is not None:
-                    out = call(args)
-                    if out is not None:
-                        return out[0]
+        out = self._last(args, kwargs)
+        if out is not MISS:
+            return out
+        for plan in self._plans.get(_alike(args), ()):
+            out = plan(args, kwargs)
+            if out is not MISS:
+                self._last = plan
+                return out
         return self._slow(args, kwargs)
-
-    def _fast_key(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        key: list[Any] = [chosen.name]
-        for x in args:
-            kind = type(x)
-            if kind is Array:
-                key.append(x._type)
-            elif kind is np.ndarray:
-                key.append(x.dtype)
-                key.append(x.shape)
-            else:
-                return None
-        return tuple(key)
 
     def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = self.arguments.bind(args, kwargs)
@@ -133,13 +118,20 @@ class Defn:
                 self._compiled[key] = compiled
                 while len(self._compiled) > CACHE:
                     self._compiled.popitem(last=False)
-                    self._fast.clear()
-            if not kwargs and len(args) == self._arity:
-                fast = self._fast_key(args)
-                if fast is not None and (call := compiled.fast_call(args)) is not None:
-                    self._fast[fast] = call
+                    self._plans.clear()
         leaves = [as_operand(x, t) for x, t in zip(bound.leaves, compiled.traced.types, strict=True)]
-        return compiled.run(leaves, captures)
+        outs = compiled.run(leaves, captures)
+        writer = Writer(args, kwargs, compiled.traced.types)
+        self.arguments.take(writer, args, kwargs)
+        self._add(_alike(args), compiled.plan(writer, captures, outs))
+        return compiled.result(outs)
+
+    def _add(self, key: Any, plan: Plan) -> None:
+        with self._lock:
+            if sum(map(len, self._plans.values())) >= PLANS:
+                self._plans.clear()
+            self._plans[key] = (plan, *self._plans.get(key, ())[: ALIKE - 1])
+            self._last = plan
 
     def trace(self, bound: Bound) -> Traced:
         """Traces the function once."""
@@ -179,9 +171,18 @@ class Defn:
             name = f"captured/{i}"
             tensors[name] = np.asarray(x)
             at = len(bound.leaves) + i
-            args[at] = Arg(args[at].name, f"state:{name}")
+            args[at] = Arg(args[at].name, f"state:{name}", dtype=args[at].dtype)
         entry = Entry("main", entry.graph, tuple(args), entry.results)
         write_program(path, Program((entry,), dims_of([entry]), tensors))
+
+
+def _no_plan(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    return MISS
+
+
+def _alike(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What tells most calls apart, and is quick to find."""
+    return tuple([getattr(x, "shape", None) or type(x) for x in args])
 
 
 class Method:

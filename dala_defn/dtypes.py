@@ -47,8 +47,7 @@ class DType:
         except TypeError:
             return NotImplemented
 
-    def __hash__(self) -> int:
-        return hash(self.name)
+    __hash__ = object.__hash__
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_by_short, (self.short,))
@@ -105,6 +104,11 @@ INTS = SIGNED + UNSIGNED
 NUMERIC = INTS + FLOATS
 ARRAYS = (bool_, *NUMERIC)
 KEYED = (*ARRAYS, key)
+COMPLEX = (complex64, complex128)
+INEXACT = FLOATS + COMPLEX
+NUMBERS = NUMERIC + COMPLEX
+ELEMENTS = ARRAYS + COMPLEX
+EVERY = (*ELEMENTS, key)
 
 
 def _by_short(short: str) -> DType:
@@ -231,6 +235,32 @@ def to_inexact(dtype: DType) -> DType:
     return dtype if dtype.is_inexact else DEFAULT_FLOAT
 
 
+def real_of(dtype: DType) -> DType:
+    """The dtype of the parts of a complex dtype; any other dtype is its own."""
+    return dtype if dtype.kind != "c" else float32 if dtype is complex64 else float64
+
+
+def complex_of(dtype: DType) -> DType:
+    """The complex dtype whose parts hold this dtype: complex128 for float64, else complex64.
+
+    Raises:
+        DTypeError: for a key or token.
+    """
+    return promote_weak(dtype, "c")
+
+
+def as_pairs(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A complex array as a real one with a last axis of 2, over the same memory."""
+    return x[..., None].view(x.real.dtype)
+
+
+def from_pairs(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A real array with a last axis of 2 as a complex one, over the same memory when its pairs lie side by side."""
+    if x.strides[-1] != x.itemsize:
+        x = np.ascontiguousarray(x)
+    return x.view(np.complex64 if x.itemsize == 4 else np.complex128)[..., 0]
+
+
 def scalar_array(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     """A Python scalar as an array of rank 0.
 
@@ -245,6 +275,10 @@ def scalar_array(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
                 code="E202",
                 hint=f"a wider dtype, such as dd.array({value}, dtype=dd.int64)",
             )
+    if weak_kind(value) == "c" and dtype.kind not in "cb":
+        raise DTypeError(
+            f"{value} does not fit {dtype}: it is complex", code="E202", hint=f"{value}.real, or dtype=dd.complex64"
+        )
     with np.errstate(over="ignore"):
         return np.asarray(value).astype(dtype.dtype)
 

@@ -91,6 +91,7 @@ class DalaError(Exception):
         self.rule = rule
         self.hint = hint
         self.location = user_location() if location is None else location
+        self._placed = False
         self.details = dict(details or {})
 
     def __str__(self) -> str:
@@ -114,6 +115,12 @@ class DalaError(Exception):
         if self.hint:
             lines.append(f"  try   {self.hint}")
         return "\n".join([head, *lines])
+
+    def place(self, location: Location) -> None:
+        """Says where in a graph it happened; the first to know, which is the innermost function, is right."""
+        if not self._placed:
+            self._placed = True
+            self.location = location
 
     def to_dict(self) -> dict[str, Any]:
         """The error as plain data, fit for JSON."""
@@ -201,6 +208,12 @@ class FileFormatError(DalaError, ValueError):
     """A file that is not a valid ``.dala`` file."""
 
     default_code = "E701"
+
+
+class SignatureError(FileFormatError):
+    """A file whose signature is missing, another file's, or by a key that is not trusted."""
+
+    default_code = "E703"
 
 
 class FileError(DalaError, OSError):
@@ -295,9 +308,9 @@ def boundary(f: F) -> F:
     return cast(F, call_from_user)
 
 
-def boundaries(holder: Any, names: Iterable[str] | None = None) -> None:
+def boundaries(holder: Any, names: Iterable[str] | None = None, *, but: Iterable[str] = ()) -> None:
     """Makes the functions of a module, or the methods of a class, boundaries: the public ones and operators."""
-    for name in list(vars(holder)) if names is None else names:
+    for name in set(vars(holder) if names is None else names) - set(but):
         f = vars(holder)[name]
         operator = name.startswith("__") and name not in _QUIET
         if isinstance(f, FunctionType) and (operator or not name.startswith("_")):

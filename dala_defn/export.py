@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import mmap
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from dala_defn import ops
 from dala_defn.arguments import as_operand, type_of
 from dala_defn.array import Array
+from dala_defn.artifacts import Key, as_keys, check_signature, read_signed
 from dala_defn.dtypes import weak_kind
-from dala_defn.errors import ArgumentError, ArgumentTypeError, DTypeError, FileError, ShapeError
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from dala_defn.executors import executor
 from dala_defn.ir.codec import decode
 from dala_defn.ir.program import Entry, state_path
@@ -24,10 +25,10 @@ class EntryPoint:
         self.entry = entry
         self._artifact = artifact
         self._index = index
-        pairs = zip(entry.args, entry.graph.inputs, strict=True)
-        self.args = [(a, v.type) for a, v in pairs if state_path(a.role) is None]
-        outs = zip(entry.results, entry.graph.outputs, strict=True)
-        self.results = [(r, v.type) for r, v in outs if state_path(r.role) is None]
+        pairs = zip(entry.args, entry.arg_types(), strict=True)
+        self.args = [(a, t) for a, t in pairs if state_path(a.role) is None]
+        outs = zip(entry.results, entry.result_types(), strict=True)
+        self.results = [(r, t) for r, t in outs if state_path(r.role) is None]
         self._types = [t for _, t in self.results]
 
     def __repr__(self) -> str:
@@ -71,18 +72,34 @@ class Artifact:
     Attributes:
         entries: the entry points by name.
         dims: the named sizes with their bounds.
+        signer: the public key that signed the file, or ``None``.
     """
 
-    def __init__(self, path: str | os.PathLike[str], executor_name: str | None = None) -> None:
-        self.path = os.fspath(path)
-        data = read_file(path)
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | bytes,
+        executor_name: str | None = None,
+        trusted: Sequence[bytes] = (),
+        signature: bytes | None = None,
+    ) -> None:
+        if isinstance(source, bytes):
+            self.path = "<bytes>"
+            self.signer = check_signature(source, signature, trusted, self.path)
+            data: bytes | memoryview = source
+        else:
+            self.path = os.fspath(source)
+            data, self.signer = read_signed(source, trusted)
         self.program = decode(data, ops.OPS)
         for e in self.program.entries:
             ops.verify(e.graph)
         self.dims = dict(self.program.dims)
         runner = executor(executor_name)
         opened = getattr(runner, "open", None)
-        self.loaded = runner.load(self.program) if opened is None else opened(path)
+        if opened is None or isinstance(source, bytes):
+            self.loaded = runner.load(self.program)
+        else:
+            # The runtime reads the file for itself, so it checks for itself too.
+            self.loaded = opened(source, trusted)
         self.entries = {e.name: EntryPoint(self, self.loaded.entry(e.name), e) for e in self.program.entries}
 
     def __getitem__(self, name: str) -> EntryPoint:
@@ -112,39 +129,44 @@ class Artifact:
     def state(self, path: str) -> Array:
         """A tensor of the program's state, as it is now."""
         for e in self.program.entries:
-            for a, v in zip(e.args, e.graph.inputs, strict=True):
+            for a, t in zip(e.args, e.arg_types(), strict=True):
                 if state_path(a.role) == path:
-                    return self.loaded.get_state(path, v.type)
+                    return self.loaded.get_state(path, t)
         raise ArgumentError(f"{self.path} has no state {path!r}")
 
     def __repr__(self) -> str:
         return f"<{self.path}: {'; '.join(map(repr, self.entries.values()))}>"
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes | memoryview:
-    """The bytes of a file, mapped.
-
-    Raises:
-        FileError: when it cannot be read.
-    """
-    try:
-        with open(path, "rb") as f:
-            if os.fstat(f.fileno()).st_size == 0:
-                return b""
-            return memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
-    except OSError as error:
-        raise FileError(f"{os.fspath(path)} cannot be read: {error.strerror or error}") from None
-
-
-def load(path: str | os.PathLike[str], executor: str | None = None) -> Artifact:
+def load(
+    source: str | os.PathLike[str] | bytes,
+    executor: str | None = None,
+    *,
+    public_key: Key | Sequence[Key] | None = None,
+    signature: bytes | None = None,
+) -> Artifact:
     """Loads a ``.dala`` file; nothing in it is executed as code.
 
+    Where ``FILE.sig`` lies beside the file, it must be the file's signature (see ``dd.signing``), by whatever key: else
+    nothing of the file is read. That there is one, and who made it, matters when ``public_key`` is given.
+
+    Args:
+        source: the path of the file, or its bytes.
+        executor: what runs it; otherwise as ``dd.using`` says.
+        public_key: the key, or the keys, one of which must have signed the file: 32 bytes or 64 hex digits each.
+        signature: the content of ``FILE.sig``, for bytes.
+
     Raises:
-        FileError: when the file cannot be read.
+        FileError: when the file, or the signature beside it, cannot be read.
+        SignatureError: when the signature is missing, not the file's, or not by one of the keys.
         FileFormatError, VerifyError: when it is damaged or no valid program.
+        ArgumentError: for a key that is none, no keys at all, or a signature together with a path.
 
     Example:
         >>> model = dd.load("model.dala")
         >>> y = model(x)
     """
-    return Artifact(path, executor)
+    if signature is not None and not isinstance(source, bytes):
+        raise ArgumentError("signature= goes with bytes", hint="a file has its signature beside it, in FILE.sig")
+    trusted = () if public_key is None else as_keys(public_key)
+    return Artifact(source, executor, trusted, signature)

@@ -8,7 +8,8 @@ from typing import Any
 from dala_defn import functions as F
 from dala_defn.dtypes import DType
 from dala_defn.errors import ArgumentTypeError, ShapeError
-from dala_defn.functions.indexing import At, getitem
+from dala_defn.functions.indexing import getitem
+from dala_defn.functions.updates import At
 from dala_defn.shapes import Dim, Shape, size
 
 
@@ -44,6 +45,16 @@ class Operators:
     def T(self) -> Any:
         """The axes reversed."""
         return F.transpose(self)
+
+    @property
+    def real(self) -> Any:
+        """The real part; see ``dd.real``."""
+        return F.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part; see ``dd.imag``."""
+        return F.imag(self)
 
     @property
     def at(self) -> At:
@@ -184,6 +195,10 @@ class Operators:
     def astype(self, dtype: Any) -> Any:
         """Another dtype; see ``dd.astype``."""
         return F.astype(self, dtype)
+
+    def conj(self) -> Any:
+        """The complex conjugate; see ``dd.conj``."""
+        return F.conj(self)
 
     def reshape(self, *shape: Any) -> Any:
         """Another shape; see ``dd.reshape``."""

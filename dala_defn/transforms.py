@@ -19,7 +19,7 @@ from dala_defn.shapes import Dim, normalize_axis
 from dala_defn.trace import inline, trace_function
 
 
-class _Call:
+class Traced:
     """A function traced at the arguments of a call: its graph, its operands, and the trees of both sides."""
 
     def __init__(
@@ -85,7 +85,12 @@ class Transformed:
         return f"<{self.__name__}>"
 
 
-def _argnums(argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+def argument_numbers(argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """The positional arguments that are meant, from 0.
+
+    Raises:
+        ArgumentError: for one that there is not.
+    """
     listed = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for i in listed:
         if not -count <= i < count:
@@ -116,8 +121,8 @@ def value_and_grad(
     """
 
     def apply(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(f, args, kwargs, has_aux)
-        chosen = _argnums(argnums, len(args))
+        call = Traced(f, args, kwargs, has_aux)
+        chosen = argument_numbers(argnums, len(args))
         spans = call.spans()
         wrt = [i for n in chosen for i in spans[n]]
         outs = inline(grad_graph(call.graph, wrt), call.operands())
@@ -159,7 +164,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         raise ArgumentError(f"{len(primals)} primals and {len(tangents)} tangents")
 
     def apply(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-        call = _Call(f, primals, {})
+        call = Traced(f, primals, {})
         ts, tree = trees.flatten(tangents)
         if tree != call.tree:
             raise ArgumentTypeError(f"tangents {tree} do not have the structure of the primals {call.tree}")

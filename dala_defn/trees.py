@@ -10,7 +10,7 @@ from dala_defn.errors import ArgumentError, ArgumentTypeError
 
 Path = tuple[Any, ...]
 
-_REGISTERED: dict[type, tuple[Callable[[Any], tuple[list[Any], Any]], Callable[[Any, list[Any]], Any]]] = {}
+registered: dict[type, tuple[Callable[[Any], tuple[list[Any], Any]], Callable[[Any, list[Any]], Any]]] = {}
 
 
 class Tree:
@@ -61,9 +61,9 @@ def register(
     Raises:
         ArgumentError: when the class is already registered.
     """
-    if cls in _REGISTERED:
+    if cls in registered:
         raise ArgumentError(f"{cls.__name__} is already registered as a pytree node")
-    _REGISTERED[cls] = (flatten, unflatten)
+    registered[cls] = (flatten, unflatten)
 
 
 def _children(tree: Any) -> tuple[Any, Any, list[Any], list[Any]] | None:
@@ -79,8 +79,8 @@ def _children(tree: Any) -> tuple[Any, Any, list[Any], list[Any]] | None:
         return dict, tuple(names), [tree[k] for k in names], names
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return kind, tree._fields, list(tree), list(tree._fields)
-    if kind in _REGISTERED:
-        children, meta = _REGISTERED[kind][0](tree)
+    if kind in registered:
+        children, meta = registered[kind][0](tree)
         return kind, meta, children, list(range(len(children)))
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         names = [f.name for f in dataclasses.fields(tree)]
@@ -123,6 +123,22 @@ def flatten_with_paths(tree: Any) -> list[tuple[Path, Any]]:
     return out
 
 
+def flatten_like(tree: Tree, given: Any) -> list[Any]:
+    """The leaves of ``given`` where ``tree`` has its own; None may stand in the place of any part.
+
+    Raises:
+        ArgumentTypeError: when the structures differ.
+    """
+    if tree.kind is LEAF:
+        return [given]
+    if given is None:
+        return [None] * tree.size
+    node = _children(given)
+    if node is None or node[0] is not tree.kind or node[1] != tree.meta:
+        raise ArgumentTypeError(f"{flatten(given)[1]!r} does not have the structure {tree!r}")
+    return [x for child, part in zip(tree.children, node[2], strict=True) for x in flatten_like(child, part)]
+
+
 def show_path(path: Path) -> str:
     """A path as text: ``dense/kernel``."""
     return "/".join(map(str, path))
@@ -153,8 +169,8 @@ def _unflatten(tree: Tree, leaves: Any) -> Any:
         return children
     if kind is dict:
         return dict(zip(tree.meta, children, strict=True))
-    if kind in _REGISTERED:
-        return _REGISTERED[kind][1](tree.meta, children)
+    if kind in registered:
+        return registered[kind][1](tree.meta, children)
     if issubclass(kind, tuple):
         return kind(*children)
     out = object.__new__(kind)

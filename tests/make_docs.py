@@ -24,8 +24,10 @@ broadcasting both ways, NaN and infinities), elementwise ops also on random bits
 
 Each number is the largest error seen, in units in the last place of the result, against the reference in float64 (for
 float64: in the widest float there is); for reductions and contractions the unit is that of the sum of magnitudes. `0`
-is exact; `0.50` is correctly rounded. The column `ulp` is the bound that the table states and that the tests hold
-every executor to. "refuses" is a `DTypeError` before anything runs. Eager and compiled results have the same bits.
+is exact; `0.50` is correctly rounded. For complex numbers the error of either part counts, in units of the absolute
+value. The column `ulp` is the bound that the table states and that the tests hold every executor to; where there are
+two, the second is for complex numbers. "refuses" is a `DTypeError` before anything runs. Eager and compiled results
+have the same bits.
 `call` and `fused` are not here: they are their function.
 """
 
@@ -43,6 +45,11 @@ def cell(error: float) -> str:
     return "0" if error == 0 else f"{error:.2f}"
 
 
+def stated(spec: OpSpec) -> str:
+    """The bound, and that for complex numbers where it is another."""
+    return f"{spec.ulp:g}" if spec.ulp == spec.ulp_complex else f"{spec.ulp:g}; {spec.ulp_complex:g}"
+
+
 def op_table() -> str:
     """docs/op-table.md, measured now."""
     lines = [TABLE_HEAD]
@@ -50,13 +57,13 @@ def op_table() -> str:
         if family == "structure":
             continue
         lines += [f"## {family}", ""]
-        lines += ["| op | ulp | executor | " + " | ".join(d.short for d in dtypes.KEYED) + " |"]
-        lines += ["| --- " * (3 + len(dtypes.KEYED)) + "|"]
+        lines += ["| op | ulp | executor | " + " | ".join(d.short for d in dtypes.EVERY) + " |"]
+        lines += ["| --- " * (3 + len(dtypes.EVERY)) + "|"]
         for spec in specs:
             found = {d: worst(spec, d) for d in spec.accepts}
             for name in EXECUTORS:
-                row = [cell(found[d][name]) if d in found else REFUSES for d in dtypes.KEYED]
-                lines.append(f"| {spec.name} | {spec.ulp:g} | {NAMES[name]} | " + " | ".join(row) + " |")
+                row = [cell(found[d][name]) if d in found else REFUSES for d in dtypes.EVERY]
+                lines.append(f"| {spec.name} | {stated(spec)} | {NAMES[name]} | " + " | ".join(row) + " |")
         lines.append("")
     return "\n".join(lines)
 
@@ -94,18 +101,26 @@ def derivative(spec: OpSpec) -> str:
 
 def accuracy(spec: OpSpec) -> str:
     """The bound of the error, in words."""
-    if spec.ulp == 0:
+    if spec.ulp == spec.ulp_complex == 0:
         return "exact"
-    return f"error at most {spec.ulp:g} ulp" + (" of the sum of magnitudes" if spec.magnitude else "")
+    of = " of the sum of magnitudes" if spec.magnitude and spec.name != "power" else ""
+    real = f"error at most {spec.ulp:g} ulp{of}" if spec.ulp else "exact"
+    if spec.ulp_complex == spec.ulp:
+        return real
+    return f"{real}; {spec.ulp_complex:g} ulp{of} for complex numbers"
 
 
 def accepted(spec: OpSpec) -> str:
     """The accepted dtypes, by set where they are one."""
     for name, members in (
-        ("every dtype and keys", dtypes.KEYED),
-        ("every dtype", dtypes.ARRAYS),
+        ("every dtype and keys", dtypes.EVERY),
+        ("every dtype", dtypes.ELEMENTS),
+        ("every dtype but complex ones", dtypes.ARRAYS),
+        ("integers, floats and complex numbers", dtypes.NUMBERS),
         ("integers and floats", dtypes.NUMERIC),
+        ("floats and complex numbers", dtypes.INEXACT),
         ("floats", dtypes.FLOATS),
+        ("complex numbers", dtypes.COMPLEX),
         ("integers", dtypes.INTS),
         ("bool and integers", (dtypes.bool_, *dtypes.INTS)),
     ):

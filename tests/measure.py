@@ -51,6 +51,8 @@ class Truth:
         assert got.dtype == self.dtype.dtype, f"dtype {got.dtype}, not {self.dtype}"
         if not got.size:
             return 0.0
+        if self.dtype.kind == "c":
+            return self.complex_error(got)
         if not self.dtype.is_float:
             return 0.0 if np.array_equal(got, self.want) else np.inf
         with np.errstate(all="ignore"):
@@ -63,6 +65,14 @@ class Truth:
             distance = np.abs(np.where(near, np.copysign(most, have), have) - self.want) / self.scale
             error = np.where(np.isfinite(distance), distance, np.inf)
         return float(np.max(np.where(same & ~np.isfinite(have), 0, error)))
+
+    def complex_error(self, got: Array) -> float:
+        """Either part counts; where the result is too large for the dtype, or not a number, it must not be finite."""
+        with np.errstate(all="ignore"):
+            finite = np.isfinite(self.want.astype(got.dtype))
+            parts = np.maximum(np.abs(got.real - self.want.real), np.abs(got.imag - self.want.imag))
+            error = np.where(np.isfinite(got), parts / self.scale, np.inf)
+            return float(np.max(np.where(finite, error, np.where(np.isfinite(got), np.inf, 0))))
 
 
 def operands(types: Sequence[Type], args: Sequence[Any]) -> list[DalaArray]:
@@ -90,21 +100,29 @@ def by_reference(spec: OpSpec, types: Sequence[Type], args: Sequence[Array], att
 def truth(spec: OpSpec, types: Sequence[Type], args: Sequence[Array], attrs: Any) -> Truth:
     """The right result, from the reference in float64 (of float64 itself: in the widest float of this machine)."""
     (out,) = results(spec, types, attrs)
-    exact = spec.ulp == 0 or not out.dtype.is_float
+    exact = spec.bound(types[0].dtype if types else out.dtype) == 0 or not out.dtype.is_inexact
     given = list(args)
     if not exact:
-        wide = np.longdouble if out.dtype is dtypes.float64 else np.float64
+        part = dtypes.real_of(out.dtype)
+        wide: dict[str, Any] = {"f": np.float64, "c": np.complex128}
+        if part is dtypes.float64:
+            wide = {"f": np.longdouble, "c": np.clongdouble}
         with np.errstate(all="ignore"):
-            given = [a.astype(wide) if t.dtype.is_float else a for a, t in zip(args, types, strict=True)]
+            given = [
+                a.astype(wide[t.dtype.kind]) if t.dtype.is_inexact else a for a, t in zip(args, types, strict=True)
+            ]
     want = by_reference(spec, types, given, attrs)
-    if not out.dtype.is_float:
+    if not out.dtype.is_inexact:
         return Truth(want, want, out.dtype)
     with np.errstate(all="ignore"):
+        if exact and out.dtype.kind == "c":
+            return Truth(want, np.asarray(np.finfo(want.dtype).smallest_subnormal), out.dtype)
         wide_want = want.astype(np.float64) if want.dtype.itemsize < 8 else want
         scale = np.abs(wide_want)
         if spec.magnitude is not None:
             scale = np.maximum(scale, np.asarray(spec.magnitude(*given, **attrs)))
-        return Truth(wide_want, unit(out.dtype, scale), out.dtype)
+        finite = np.isfinite(scale) | (out.dtype.kind != "c")
+        return Truth(wide_want, unit(dtypes.real_of(out.dtype), np.where(finite, scale, 1)), out.dtype)
 
 
 def eager(spec: OpSpec, types: Sequence[Type], args: Sequence[Any], attrs: Any) -> Array:
@@ -137,7 +155,7 @@ def equal(a: Array, b: Array) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     with np.errstate(all="ignore"):  # comparing a signalling NaN warns
-        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fV"))
+        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fcV"))
 
 
 def all_halves(dtype: DType) -> Array:
@@ -155,12 +173,31 @@ def any_bits(rng: np.random.Generator, dtype: DType, n: int) -> Array:
     return out
 
 
+def any_complex(rng: np.random.Generator, dtype: DType, n: int) -> Array:
+    """Finite numbers with parts of random bits, and of one magnitude."""
+    real = dtypes.real_of(dtype)
+    parts = any_bits(rng, real, n)
+    near = parts * (1 + 0.1 * rng.normal(size=parts.shape)).astype(parts.dtype)
+    out = np.empty((2, *parts.shape), dtype.dtype)
+    out.real, out.imag = parts, [rng.permutation(parts), near]
+    return out[np.isfinite(out)]
+
+
 @cache
 def samples(spec: OpSpec, dtype: DType) -> tuple[Case, ...]:
     """The cases of the table; for elementwise ops on floats also random bits, and every 16-bit float there is."""
     rng = np.random.default_rng(20240607)
     found = list(spec.sample(rng, dtype))
-    if not dtype.is_float or spec.attrs:
+    if not dtype.is_inexact or spec.attrs:
+        return tuple(found)
+    if dtype.kind == "c":
+        with np.errstate(all="ignore"):
+            x, y = any_complex(rng, dtype, 500), any_complex(rng, dtype, 500)
+        n = min(len(x), len(y))
+        if spec.family in ("unary", "complex"):
+            found.append(Case((x,), {}))
+        elif spec.family == "binary" and spec.magnitude is None:
+            found.append(Case((x[:n], rng.permutation(y)[:n]), {}))
         return tuple(found)
     if spec.family == "unary":
         x = all_halves(dtype) if dtype.itemsize == 2 else any_bits(rng, dtype, 1000)

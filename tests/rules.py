@@ -49,7 +49,8 @@ def floats(types: Sequence[Type]) -> list[int]:
 
 def normal(rng: np.random.Generator, like: Array) -> Array:
     """Random numbers in the shape and dtype of an array."""
-    return np.asarray(rng.normal(size=like.shape)).astype(like.dtype)
+    out = rng.normal(size=like.shape)
+    return np.asarray(out + 1j * rng.normal(size=like.shape) if like.dtype.kind == "c" else out).astype(like.dtype)
 
 
 def moved(args: Sequence[Array], wrt: Sequence[int], directions: Sequence[Array], by: float) -> list[Array]:

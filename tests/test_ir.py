@@ -388,6 +388,8 @@ ATTRS = {
     "dims": st.lists(st.integers(-2, 5) | st.sampled_from((2**62, DimExpr.named("b"))), max_size=4).map(tuple),
     "dtype": st.sampled_from(dtypes.DTYPES),
     "fn": st.just(chain(1)),
+    "fns": st.lists(st.just(chain(1)), min_size=1, max_size=3).map(tuple),
+    "types": st.lists(st.just(Type(dtypes.float32, (2,))), max_size=2).map(tuple),
     "value": st.just(Literal(np.ones(2, np.float32), dtypes.float32)),
 }
 

@@ -117,7 +117,7 @@ def test_run_makes_keys_of_integers(files):
 
 def test_verify_checks_every_tensor(files, tmp_path):
     done = dala(files, "verify", "train.dala")
-    assert (done.returncode, done.stdout) == (0, "train.dala: ok; 2 tensors and 2 entries checked\n")
+    assert (done.returncode, done.stdout) == (0, "train.dala: ok; 2 tensors and 2 entries checked; not signed\n")
     data = bytearray((files / "train.dala").read_bytes())
     data[-1] ^= 1
     (tmp_path / "bad.dala").write_bytes(data)

@@ -272,7 +272,7 @@ def test_a_pipeline_is_bounded() -> None:
 
 
 def test_passes_are_found_by_name() -> None:
-    assert set(PASSES) - set(SAME) == {"grad", "vjp", "jvp", "batch"}
+    assert set(PASSES) - set(SAME) == {"grad", "vjp", "jvp", "batch", "complex-pairs"}
     assert {"default", "simplify", "fold", "cse", "dce", "inline", "lower"} <= set(SAME)
     assert all(p.name == name or name == "default" for name, p in PASSES.items())
     assert Batch(in_axes=(None, 0), size=3).run(traced(F.add, (2,), (2,))).outputs[0].type.shape == (3, 2)

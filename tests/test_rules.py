@@ -12,7 +12,7 @@ from evaluate import evaluate
 from rules import SEED, Array, cases, floats, graph_of, moved, normal, types_of
 
 from dala_defn import dtypes
-from dala_defn.dtypes import FLOATS, float64
+from dala_defn.dtypes import DType, complex128, float64
 from dala_defn.errors import DalaError
 from dala_defn.ir import Graph
 from dala_defn.ops import OPS
@@ -21,8 +21,9 @@ from dala_defn.passes import batch_graph, jvp_graph, vjp_graph
 from dala_defn.shapes import DimExpr
 
 STEP = 1e-5
-NUMERIC_OPS = [s for s in OPS.values() if float64 in s.accepts and s.name != "stop_gradient"]
-FLOAT_OPS = [s for s in OPS.values() if set(FLOATS) & set(s.accepts)]
+WIDE = (float64, complex128)
+NUMERIC_OPS = [(s, d) for s in OPS.values() for d in WIDE if d in s.accepts and s.name != "stop_gradient"]
+FLOAT_OPS = [s for s in OPS.values() if set(dtypes.INEXACT) & set(s.accepts)]
 ALL_OPS = [s for s in OPS.values() if s.accepts and s.family != "creation" and s.name not in ("constant", "iota")]
 
 
@@ -30,15 +31,19 @@ def named(specs: list[OpSpec]) -> Any:
     return pytest.mark.parametrize("spec", specs, ids=lambda s: s.name)
 
 
-def smooth_cases(spec: OpSpec) -> Iterator[tuple[str, Case, list[Any], Graph, list[int]]]:
-    """Cases in float64 at which derivatives exist and can be measured."""
-    for k, case in enumerate(cases(spec, float64)):
-        types = types_of(spec, float64, case)
+def numeric(rows: list[tuple[OpSpec, DType]]) -> Any:
+    return pytest.mark.parametrize(("spec", "dtype"), rows, ids=[f"{s.name}-{d.short}" for s, d in rows])
+
+
+def smooth_cases(spec: OpSpec, dtype: DType) -> Iterator[tuple[str, Case, list[Any], Graph, list[int]]]:
+    """Cases in float64 or complex128 at which derivatives exist and can be measured."""
+    for k, case in enumerate(cases(spec, dtype)):
+        types = types_of(spec, dtype, case)
         wrt = floats(types)
         if not case.smooth or not wrt:
             continue
         graph = graph_of(spec, types, case.attrs)
-        if all(v.type.dtype is float64 for v in graph.outputs):
+        if all(v.type.dtype in WIDE for v in graph.outputs):
             what = f"{spec.name} case {k}: {types} {dict(case.attrs)}"
             yield what, case, [np.asarray(a) for a in case.args], graph, wrt
 
@@ -54,25 +59,31 @@ def without_fill(spec: OpSpec, y: Array) -> Array:
 
 
 def numeric_vjp(spec: OpSpec, case: Case, args: list[Array], at: int, ct: Array) -> Array:
-    """The gradient of <ct, op(x)> by one operand, element by element."""
+    """The gradient of <ct, op(x)> by one operand, element by element: of complex ones dx - i dy."""
     x = args[at]
-    out = np.zeros(x.shape)
+    out = np.zeros_like(x)
     for place in np.ndindex(*x.shape):
-        h = STEP * max(1.0, abs(float(x[place])))
-        ends = []
-        for sign in (1, -1):
-            near = x.copy()
-            near[place] += sign * h
-            y = spec.reference(*args[:at], near, *args[at + 1 :], **case.attrs)
-            ends.append((np.sum(ct * without_fill(spec, y)), near[place]))
-        out[place] = (ends[0][0] - ends[1][0]) / (ends[0][1] - ends[1][1])
+        h = STEP * max(1.0, abs(x[place]))
+        for unit in (1, 1j) if x.dtype.kind == "c" else (1,):
+            ends = []
+            for sign in (1, -1):
+                near = x.copy()
+                near[place] += sign * h * unit
+                y = spec.reference(*args[:at], near, *args[at + 1 :], **case.attrs)
+                ends.append((paired(ct, without_fill(spec, y)), near[place]))
+            out[place] += (ends[0][0] - ends[1][0]) / ((ends[0][1] - ends[1][1]) / unit).real * np.conj(unit)
     return out
 
 
-@named(NUMERIC_OPS)
-def test_vjp_agrees_with_finite_differences(spec: OpSpec) -> None:
+def paired(ct: Array, t: Array) -> Any:
+    """What a cotangent makes of a tangent: a real number, for complex ones too."""
+    return np.sum(np.real(ct * t))
+
+
+@numeric(NUMERIC_OPS)
+def test_vjp_agrees_with_finite_differences(spec: OpSpec, dtype: DType) -> None:
     rng = np.random.default_rng(SEED)
-    for what, case, args, graph, wrt in smooth_cases(spec):
+    for what, case, args, graph, wrt in smooth_cases(spec, dtype):
         y = evaluate(graph, *args)[0]
         ct = normal(rng, y)
         full = evaluate(vjp_graph(graph, wrt, [0]), *args, ct)
@@ -83,10 +94,10 @@ def test_vjp_agrees_with_finite_differences(spec: OpSpec) -> None:
             assert np.array_equal(alone, g), f"{what} operand {i} alone"
 
 
-@named(NUMERIC_OPS)
-def test_jvp_agrees_with_finite_differences_and_with_vjp(spec: OpSpec) -> None:
+@numeric(NUMERIC_OPS)
+def test_jvp_agrees_with_finite_differences_and_with_vjp(spec: OpSpec, dtype: DType) -> None:
     rng = np.random.default_rng(SEED)
-    for what, _, args, graph, wrt in smooth_cases(spec):
+    for what, _, args, graph, wrt in smooth_cases(spec, dtype):
         for subset in {tuple(wrt), *((i,) for i in wrt)}:
             ts = [normal(rng, args[i]) for i in subset]
             y, t = evaluate(jvp_graph(graph, subset), *args, *ts)
@@ -94,28 +105,28 @@ def test_jvp_agrees_with_finite_differences_and_with_vjp(spec: OpSpec) -> None:
             assert_near(t, (ends[0] - ends[1]) / (2 * STEP), 1e-6, f"{what} operands {subset}")
             ct = normal(rng, y)
             gs = evaluate(vjp_graph(graph, subset, [0]), *args, ct)[1:]
-            left, right = np.sum(ct * t), sum(np.sum(g * u) for g, u in zip(gs, ts, strict=True))
+            left, right = paired(ct, t), sum(paired(g, u) for g, u in zip(gs, ts, strict=True))
             scale = np.sum(np.abs(ct * t)) + sum(np.sum(np.abs(g * u)) for g, u in zip(gs, ts, strict=True))
             assert abs(left - right) <= 1e-12 * max(1, scale), f"{what} operands {subset}: {left} and {right}"
 
 
-@named(NUMERIC_OPS)
-def test_second_derivatives_agree_with_finite_differences(spec: OpSpec) -> None:
+@numeric(NUMERIC_OPS)
+def test_second_derivatives_agree_with_finite_differences(spec: OpSpec, dtype: DType) -> None:
     rng = np.random.default_rng(SEED)
-    for what, _, args, graph, wrt in smooth_cases(spec):
+    for what, _, args, graph, wrt in smooth_cases(spec, dtype):
         first = vjp_graph(graph, wrt, [0])
         n = len(args)
         ct = normal(rng, evaluate(graph, *args)[0])
         ts = [normal(rng, args[i]) for i in wrt]
         us = [normal(rng, args[i]) for i in wrt]
         ends = [evaluate(first, *moved(args, wrt, ts, s * STEP), ct)[1:] for s in (1, -1)]
-        wanted = sum(np.sum(u * (a - b)) for u, a, b in zip(us, *ends, strict=True)) / (2 * STEP)
+        wanted = sum(paired(u, a - b) for u, a, b in zip(us, *ends, strict=True)) / (2 * STEP)
         chosen = list(range(1, 1 + len(wrt)))
         back = evaluate(vjp_graph(first, wrt, chosen), *args, ct, *us)[1 + len(wrt) :]
-        by_reverse = sum(np.sum(g * t) for g, t in zip(back, ts, strict=True))
+        by_reverse = sum(paired(g, t) for g, t in zip(back, ts, strict=True))
         assert_near(by_reverse, wanted, 1e-5, f"vjp of vjp of {what}")
         forward = evaluate(jvp_graph(first, wrt), *args, ct, *ts)[1 + len(wrt) + 1 :]
-        by_forward = sum(np.sum(g * u) for g, u in zip(forward, us, strict=True))
+        by_forward = sum(paired(g, u) for g, u in zip(forward, us, strict=True))
         assert_near(by_forward, wanted, 1e-5, f"jvp of vjp of {what}")
         # The cotangent is an operand too: the first derivative is linear in it.
         (again,) = evaluate(vjp_graph(first, [n], chosen), *args, ct, *us)[1 + len(wrt) :]
@@ -124,7 +135,7 @@ def test_second_derivatives_agree_with_finite_differences(spec: OpSpec) -> None:
 
 
 @named(FLOAT_OPS)
-@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.short)
+@pytest.mark.parametrize("dtype", dtypes.INEXACT, ids=lambda d: d.short)
 def test_derivatives_keep_the_dtype(spec: OpSpec, dtype: Any) -> None:
     if dtype not in spec.accepts:
         pytest.skip(f"{spec.name} does not take {dtype}")
@@ -149,9 +160,10 @@ def test_derivatives_keep_the_dtype(spec: OpSpec, dtype: Any) -> None:
 
 
 @named([s for s in FLOAT_OPS if s.family in ("unary", "binary", "ternary", "reduction")])
-def test_a_zero_cotangent_gives_a_zero_gradient(spec: OpSpec) -> None:
-    for case in cases(spec, float64):
-        types = types_of(spec, float64, case)
+@pytest.mark.parametrize("dtype", WIDE, ids=lambda d: d.short)
+def test_a_zero_cotangent_gives_a_zero_gradient(spec: OpSpec, dtype: DType) -> None:
+    for case in cases(spec, dtype) if dtype in spec.accepts else ():
+        types = types_of(spec, dtype, case)
         graph = graph_of(spec, types, case.attrs)
         if not graph.outputs[0].type.dtype.is_inexact:
             continue
@@ -164,7 +176,10 @@ def test_a_zero_cotangent_gives_a_zero_gradient(spec: OpSpec) -> None:
 
 def close(found: Array, wanted: Array, what: str) -> None:
     assert found.shape == wanted.shape and found.dtype == wanted.dtype, f"{what}: {found.dtype}{found.shape}"
-    if found.dtype.kind in "fV":
+    if found.dtype.kind == "c":
+        bound = 1e-5 if found.dtype.itemsize == 8 else 1e-12
+        np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound, err_msg=what)
+    elif found.dtype.kind in "fV":
         bound = {2: 2e-2, 4: 1e-5, 8: 1e-12}[found.dtype.itemsize]
         np.testing.assert_allclose(
             found.astype(np.float64), wanted.astype(np.float64), rtol=bound, atol=bound, err_msg=what
@@ -175,7 +190,9 @@ def close(found: Array, wanted: Array, what: str) -> None:
 
 def all_dtypes(specs: list[OpSpec]) -> list[Any]:
     def marks(d: Any) -> Any:
-        return () if d in (dtypes.float32, dtypes.int32, dtypes.bool_, dtypes.key) else pytest.mark.slow
+        return (
+            () if d in (dtypes.float32, dtypes.complex64, dtypes.int32, dtypes.bool_, dtypes.key) else pytest.mark.slow
+        )
 
     return [pytest.param(s, d, id=f"{s.name}-{d.short}", marks=marks(d)) for s in specs for d in s.accepts]
 

@@ -35,7 +35,7 @@ def test_every_op_has_cases_in_every_dtype() -> None:
 @cells(CELLS)
 def test_reference_and_burn_are_within_the_stated_ulp(spec: OpSpec, dtype: DType) -> None:
     for what, found in measure(spec, dtype):
-        assert max(found.values()) <= spec.ulp, f"{what}\n{found}, stated {spec.ulp}"
+        assert max(found.values()) <= spec.bound(dtype), f"{what}\n{found}, stated {spec.bound(dtype)}"
 
 
 @cells(WITH_OPERANDS)
@@ -53,7 +53,7 @@ def test_every_memory_layout_gives_the_same(spec: OpSpec, dtype: DType) -> None:
             found = eager(spec, types, laid, case.attrs), compiled(laid, donate=False)
             what = f"{spec.name} case {k} {name}: {types} {dict(case.attrs)}"
             for got in found:
-                assert right.error(got) <= spec.ulp, f"{what}\n{got}\n{right.want}"
+                assert right.error(got) <= spec.bound(dtype), f"{what}\n{got}\n{right.want}"
             assert equal(*found), what
             assert all(map(equal, laid, before)), f"{what}: an operand was written to"
 
@@ -66,11 +66,11 @@ def _like(t: Type, dtype: DType) -> Any:
 
 @pytest.mark.parametrize("spec", [s for s in OPS.values() if s.accepts and s.name != "constant"], ids=lambda s: s.name)
 def test_dtypes_that_are_not_taken_are_refused_before_and_in_the_runtime(spec: OpSpec) -> None:
-    first = spec.accepts[-1]
+    first = next(d for d in reversed(spec.accepts) if d.kind != "c" or spec.family == "complex")
     case = samples(spec, first)[-1]
     types = types_of(spec, first, case)
     (out,) = spec.infer(*types, **case.attrs)
-    for dtype in dtypes.KEYED:
+    for dtype in dtypes.EVERY:
         if dtype in spec.accepts:
             continue
         changed = [Type(dtype, t.shape) if t.dtype is first else t for t in types]

@@ -89,8 +89,17 @@ void dala_engine_free(dala_engine *engine);
 /* Loads a program from the bytes of a .dala file. `bytes` is not kept. */
 dala_status dala_program_load(dala_engine *engine, const uint8_t *bytes, size_t len, dala_program **out,
                               dala_error **err);
-/* Maps the file at `path` (UTF-8) and loads it; each tensor is checked when it is first used. */
+/* Maps the file at `path` (UTF-8) and loads it; each tensor is checked when it is first used. When there is a file
+ * `path`.sig, it must be the file's signature, by whatever key it names: else nothing is loaded. */
 dala_status dala_program_open(dala_engine *engine, const char *path, dala_program **out, dala_error **err);
+/* The same for files that must be signed by one of `n_trusted` public keys, DALA_KEY_BYTES each, one after another. */
+dala_status dala_program_open_trusted(dala_engine *engine, const char *path, const uint8_t *trusted,
+                                      size_t n_trusted, dala_program **out, dala_error **err);
+/* dala_program_load with the content of the file's .sig (NULL: there is none). With n_trusted = 0 any signer will do,
+ * and no signature too. */
+dala_status dala_program_load_signed(dala_engine *engine, const uint8_t *bytes, size_t len, const uint8_t *signature,
+                                     size_t signature_len, const uint8_t *trusted, size_t n_trusted,
+                                     dala_program **out, dala_error **err);
 void dala_program_free(dala_program *program);
 
 /* The program's entries, arguments and results as JSON, NUL-terminated; lives as long as the program. */
@@ -158,6 +167,19 @@ typedef int32_t (*dala_kernel)(void *const *data, const int64_t *extents, const 
  * the axis of each of its dims, as in "3f9c:f32[0,1];f32[-1,1]->f32[0,1]/2/1". A file may lie about a key; only a node
  * with this name gets the kernel. */
 dala_status dala_kernel_register(const char *name, void *kernel, uint32_t abi_version, dala_error **err);
+
+/* Signatures (Ed25519) of .dala files: docs/format.md. Keys are DALA_KEY_BYTES bytes; whoever has the private key can
+ * sign, the public key says who did. `bytes` is a .dala file, of which the header is enough. */
+enum { DALA_KEY_BYTES = 32, DALA_SIGNATURE_BYTES = 104 };
+/* A new private key, from the randomness of the operating system. */
+dala_status dala_private_key_new(uint8_t *private_key, dala_error **err);
+dala_status dala_public_key(const uint8_t *private_key, uint8_t *public_key, dala_error **err);
+/* Writes what belongs into the .sig file, DALA_SIGNATURE_BYTES bytes. */
+dala_status dala_sign(const uint8_t *bytes, size_t len, const uint8_t *private_key, uint8_t *signature,
+                      dala_error **err);
+/* Checks a signature, as loading does, and writes the signer's public key. With n_trusted = 0 any signer will do. */
+dala_status dala_signature_verify(const uint8_t *bytes, size_t len, const uint8_t *signature, size_t signature_len,
+                                  const uint8_t *trusted, size_t n_trusted, uint8_t *signer, dala_error **err);
 
 dala_status dala_error_status(const dala_error *err);
 /* One line for a person. */

@@ -48,7 +48,7 @@ unsafe fn put<T>(out: *mut *mut T, value: T) {
     unsafe { out.write(Box::into_raw(Box::new(value))) };
 }
 
-fn some<T>(out: *mut T, what: &str) -> Result<()> {
+pub(crate) fn some<T>(out: *mut T, what: &str) -> Result<()> {
     if out.is_null() {
         Err(null(what))
     } else {
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn dala_engine_free(engine: *mut dala_engine) {
 
 /// # Safety
 /// `out` points to memory for one pointer.
-unsafe fn load(
+pub(crate) unsafe fn load(
     engine: &dala_engine,
     container: Container,
     out: *mut *mut dala_program,

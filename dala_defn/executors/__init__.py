@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -26,6 +26,12 @@ class Executable(Protocol):
         self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
     ) -> list[Array]:
         """One run."""
+        ...
+
+    def prepare(
+        self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
+    ) -> Callable[[Sequence[Any]], list[Array] | None] | None:
+        """``run`` for arguments of the types of these; it gives ``None`` when others need the general way."""
         ...
 
     def get_state(self, path: str, type: Type) -> Array:

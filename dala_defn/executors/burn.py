@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from dala_defn import bridge
+from dala_defn import bridge, hooks
 from dala_defn.array import Array
-from dala_defn.ir import Type
+from dala_defn.dtypes import as_dtype
+from dala_defn.ir import Graph, Node, Type, Value, frozen
 from dala_defn.ir.codec import encode
-from dala_defn.ir.program import Program
+from dala_defn.ir.program import Arg, Entry, Program, Result
+from dala_defn.ops import effects
 from dala_defn.ops.spec import OpSpec
+from dala_defn.passes.complex_pairs import has_complex
+from dala_defn.passes.pipeline import compile_passes
+
+COMPLEX_CACHE = 1024
 
 
 class BurnExecutor:
@@ -19,18 +28,52 @@ class BurnExecutor:
     def __init__(self, engine: str = "flex", options: Mapping[str, Any] | None = None) -> None:
         self.name = engine
         self.engine = bridge.Engine(engine, options)
+        hooks.set_handler(effects.handle)
+        self._complex: OrderedDict[Any, bridge.Loaded] = OrderedDict()
+        self._lock = threading.Lock()
 
     def load(self, program: Program) -> bridge.Loaded:
         """A program ready to run."""
-        return self.engine.load(encode(program))
+        entries = tuple([self.lowered(e) for e in program.entries])
+        return self.engine.load(encode(replace(program, entries=entries)))
 
-    def open(self, path: Any) -> bridge.Loaded:
-        """The program of a file, mapped."""
-        return self.engine.open(path)
+    def lowered(self, entry: Entry) -> Entry:
+        """An entry as the runtime takes it: without complex values."""
+        if not has_complex(entry.graph):
+            return entry
+        return replace(entry.shown_as(entry.graph), graph=compile_passes(entry.graph))
+
+    def open(self, path: Any, trusted: Sequence[bytes] = ()) -> bridge.Loaded:
+        """The program of a file, mapped; where there are trusted keys, signed by one of them."""
+        return self.engine.open(path, trusted)
 
     def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:
         """Runs one op: one call into the runtime."""
+        for x in (*args, *types):
+            if x.dtype.kind == "c":
+                return self.run_complex(spec, args, attrs, types)
         return self.engine.run_op(spec.name, attrs, args, types)
+
+    def run_complex(
+        self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]
+    ) -> list[Array]:
+        """Runs one op on complex values, as a small cached program."""
+        given = tuple([Type(as_dtype(x.dtype), tuple(x.shape)) for x in args])
+        key = (spec.name, frozen(attrs), given)
+        loaded = self._complex.get(key)
+        if loaded is None:
+            spec.infer(*given, **attrs)
+            inputs = [Value(t) for t in given]
+            node = Node(spec.name, tuple(inputs), attrs, types)
+            names = [str(i) for i in range(len(inputs))]
+            graph = Graph(spec.name, inputs, [node], node.outputs)
+            entry = Entry("main", graph, tuple(map(Arg, names)), tuple([Result(str(i)) for i in range(len(types))]))
+            loaded = self.load(Program((entry,)))
+            with self._lock:
+                self._complex[key] = loaded
+                while len(self._complex) > COMPLEX_CACHE:
+                    self._complex.popitem(last=False)
+        return loaded.run(0, args, types)
 
     def place(self, x: Any, dtype: Any) -> Array:
         """An array of this executor with a copy of ``x``."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from dala_defn.array import Array, host_array
-from dala_defn.dtypes import as_dtype
+from dala_defn.dtypes import as_dtype, as_pairs, from_pairs
 from dala_defn.errors import DalaError, OutOfMemory, ShapeError
 from dala_defn.ir import Graph, Node, Type, Value
 from dala_defn.ir.graph import graphs_in
@@ -25,6 +25,8 @@ from dala_defn.shapes import DimExpr, evaluate, show
 def to_numpy(x: Any, t: Type) -> np.ndarray[Any, Any]:
     """An operand as the reference holds it: keys are records."""
     out = x.numpy() if isinstance(x, Array) else np.asarray(x)
+    if out.dtype.kind == "c" and t.dtype.kind == "f":
+        return as_pairs(out)
     return pack_keys(out) if t.dtype.kind == "k" and out.dtype != KEY_RECORD else out
 
 
@@ -146,8 +148,8 @@ def _run(graph: Graph, args: Sequence[np.ndarray[Any, Any]], sizes: Mapping[str,
         try:
             outs: Any = OPS[node.op].reference(*operands, **attrs)
         except DalaError as error:
-            if node.loc is not None and error.location is None:
-                error.location = node.loc.resolve()
+            if node.loc is not None:
+                error.place(node.loc.resolve())
             raise
         outs = outs if isinstance(outs, tuple) else (outs,)
         for v, x in zip(node.outputs, outs, strict=True):
@@ -202,7 +204,7 @@ def _type_of(x: Any) -> Type:
 
 
 def _result(x: np.ndarray[Any, Any], t: Type) -> Array:
-    return host_array(np.array(x), t.dtype)
+    return host_array(from_pairs(x).copy() if t.dtype.kind == "c" and x.dtype.kind == "f" else np.array(x), t.dtype)
 
 
 class ReferenceExecutable:
@@ -236,21 +238,27 @@ class ReferenceExecutable:
         whole = [self.state[p] if (p := self.path(a.role)) is not None else next(given) for a in e.args]
         outs = run_graph(e.graph, whole, self.memory_limit, self.program.dims)
         results = []
+        shown = iter(types)
         news = {}
         for x, r, v in zip(outs, e.results, e.graph.outputs, strict=True):
             path = self.path(r.role)
-            made = _result(x, v.type)
             if path is None:
-                results.append(made)
+                results.append(_result(x, next(shown)))
             else:
-                news[path] = made
+                news[path] = _result(x, v.type)
         self.state.update(news)
         return results
+
+    def prepare(
+        self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
+    ) -> Callable[[Sequence[Any]], list[Array] | None] | None:
+        """``run`` with the entry given: there is nothing to prepare."""
+        return lambda args: self.run(entry, args, types, donate)
 
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""
         x = self.state[self.program.aliases.get(path, path)]
-        return x if isinstance(x, Array) else host_array(np.array(x), type.dtype)
+        return _result(x.numpy() if isinstance(x, Array) else x, type)
 
     def set_state(self, path: str, value: Any) -> None:
         """Replaces a tensor of the program's state."""

@@ -54,7 +54,8 @@ def from_nested(x: Any, dtype: DType | None) -> Any:
     if not any(is_value(leaf) for leaf in leaves):
         if dtype is None:
             dtype = dtypes.result_type(*leaves) if leaves else dtypes.DEFAULT_FLOAT
-        checked = [dtypes.scalar_array(leaf, dtype) for leaf in leaves] if dtype.is_integer else leaves
+        wanting = dtype.is_integer or (dtype.is_float and any(type(leaf) is complex for leaf in leaves))
+        checked = [dtypes.scalar_array(leaf, dtype) for leaf in leaves] if wanting else leaves
         return literal(np.array(checked, dtype.dtype).reshape(shape), dtype)
     dtype = dtype or dtypes.result_type(*leaves)
     parts = [ops.OPS["reshape"](convert(leaf, dtype), shape=(1,)) for leaf in leaves]
@@ -132,3 +133,30 @@ def _tracing() -> bool:
 def shape_of(x: Any) -> Shape:
     """The shape of a value."""
     return tuple(x.shape)
+
+
+def own(x: Any) -> Any:
+    """``x`` as a value whose operators follow our rules: a NumPy array becomes one of ours."""
+    x = value(x)
+    return ops.OPS["reshape"](x, shape=tuple(x.shape)) if isinstance(x, (np.ndarray, np.generic)) else x
+
+
+def real(x: Any) -> Any:
+    """``own`` with real numbers: integers and bool become float32."""
+    return inexact(own(x))
+
+
+def owned(*xs: Any) -> list[Any]:
+    """The operands of an elementwise function, promoted to one dtype, with our operators."""
+    return [own(x) for x in operands(*xs)]
+
+
+def reals(*xs: Any) -> list[Any]:
+    """``owned`` with real numbers: integers and bool become float32."""
+    return [inexact(x) for x in owned(*xs)]
+
+
+def no_out(name: str, given: Any) -> None:
+    """Refuses an array to write into."""
+    if given is not None:
+        raise ArgumentTypeError(f"{name}: arrays do not change in place", hint=f"y = dd.{name}(...), without out=")

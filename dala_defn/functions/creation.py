@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dala_defn import dtypes, ops
-from dala_defn.errors import ArgumentError, ArgumentTypeError, ShapeError
+from dala_defn.errors import ArgumentError, ArgumentTypeError
 from dala_defn.functions.base import convert, dtype_of, from_nested, is_value, literal, value
 from dala_defn.shapes import DimExpr, as_shape
 
@@ -141,19 +141,6 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     return line if start == 0 else ops.OPS["add"](line, ops.lit(start, to))
 
 
-def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
-    """``num`` evenly spaced numbers from ``start`` to ``stop``; float32 unless ``dtype`` says otherwise.
-
-    Example:
-        >>> dd.linspace(0.0, 1.0, 3)
-        array([0. , 0.5, 1. ], dtype=float32)
-    """
-    to = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
-    if num < 0:
-        raise ShapeError(f"linspace: {num} numbers")
-    return literal(np.linspace(start, stop, num, endpoint), to)
-
-
 def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on the k-th diagonal of an (n, m) array of zeros; float32 unless ``dtype`` says otherwise.
 
@@ -184,3 +171,18 @@ def one_hot(x: Any, num_classes: int, dtype: Any = None) -> Any:
     line = ops.OPS["iota"](shape=(num_classes,), axis=0, dtype=dtypes.int64)
     column = ops.OPS["reshape"](convert(x, dtypes.int64), shape=(*x.shape, 1))
     return convert(ops.OPS["equal"](column, line), to)
+
+
+__all__ = [
+    "arange",
+    "array",
+    "asarray",
+    "eye",
+    "full",
+    "full_like",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
 from dala_defn import dtypes, ops
 from dala_defn.errors import DTypeError
-from dala_defn.functions.base import convert, dtype_of, inexact, operands, same, value
+from dala_defn.functions import complexes
+from dala_defn.functions.base import convert, dtype_of, inexact, operands, own, same, value
 from dala_defn.ops.spec import OPS, OpSpec
 
 
@@ -58,26 +60,39 @@ erf = _real("erf")
 sigmoid = _real("sigmoid")
 
 
-def _numeric(name: str, op: str, *, rounding: bool = False) -> Callable[[Any], Any]:
+def _numeric(name: str, op: str, *, rounding: bool = False, unsigned: bool = False) -> Callable[[Any], Any]:
     spec = OPS[op]
 
     def f(x: Any, /) -> Any:
         x = value(x)
-        return same(x) if rounding and not dtype_of(x).is_inexact else spec(x)
+        if (rounding and not dtype_of(x).is_inexact) or (unsigned and dtype_of(x).kind in "bu"):
+            return same(x)
+        return spec(x)
 
     _document(f, name, spec, "An array of the same shape and dtype.")
     return f
 
 
 negative = _numeric("negative", "neg")
-absolute = _numeric("absolute", "abs")
-sign = _numeric("sign", "sign")
+absolute = _numeric("absolute", "abs", unsigned=True)
+_sign = _numeric("sign", "sign")
 floor = _numeric("floor", "floor", rounding=True)
 ceil = _numeric("ceil", "ceil", rounding=True)
 trunc = _numeric("trunc", "trunc", rounding=True)
 rint = _numeric("rint", "round", rounding=True)
 bitwise_not = _numeric("bitwise_not", "bitwise_not")
 stop_gradient = _numeric("stop_gradient", "stop_gradient")
+
+
+def sign(x: Any, /) -> Any:
+    """-1, 0 or 1 by sign, elementwise; NaN stays NaN. Of a complex number ``x / abs(x)``, 0 at 0.
+
+    Example:
+        >>> dd.sign(dd.array([-2.0, 0.0]))
+        array([-1.,  0.], dtype=float32)
+    """
+    x = value(x)
+    return complexes.direction(x) if dtype_of(x).kind == "c" else _sign(x)
 
 
 def round(x: Any, decimals: int = 0) -> Any:
@@ -87,10 +102,18 @@ def round(x: Any, decimals: int = 0) -> Any:
         >>> dd.round(dd.array([0.5, 1.5]))
         array([0., 2.], dtype=float32)
     """
-    if decimals == 0:
+    x = own(x)
+    if dtype_of(x).kind == "c":
+        return complexes.complex(*(round(part, decimals) for part in complexes.parts(x)))
+    if decimals == 0 or (decimals > 0 and not dtype_of(x).is_inexact):
         return rint(x)
-    scale = 10.0**decimals
-    return rint(inexact(x) * scale) / scale
+    if not dtype_of(x).is_inexact:
+        unit = 10**-decimals
+        whole, rest = floor_divide(x, unit), remainder(x, unit)
+        up = logical_or(rest > unit // 2, logical_and(rest == unit // 2, whole % 2 == 1))
+        return (whole + convert(up, dtype_of(whole))) * unit
+    scale = 10.0 ** builtins.abs(decimals)
+    return rint(x * scale) / scale if decimals > 0 else rint(x / scale) * scale
 
 
 def _predicate(name: str, constant: bool) -> Callable[[Any], Any]:
@@ -251,7 +274,7 @@ def isinf(x: Any, /) -> Any:
         array([False,  True])
     """
     x = value(x)
-    return logical_not(logical_or(isfinite(x), isnan(x)))
+    return complexes.isinf(x) if dtype_of(x).kind == "c" else logical_not(logical_or(isfinite(x), isnan(x)))
 
 
 def square(x: Any, /) -> Any:
@@ -324,3 +347,74 @@ def logaddexp(x: Any, y: Any, /) -> Any:
     high = stop_gradient(maximum(a, b))
     high = where(isfinite(high), high, 0)
     return log(exp(a - high) + exp(b - high)) + high
+
+
+mod = remainder
+
+__all__ = [
+    "absolute",
+    "add",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "astype",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "clip",
+    "cos",
+    "cosh",
+    "divide",
+    "divmod",
+    "equal",
+    "erf",
+    "exp",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "greater",
+    "greater_equal",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "not_equal",
+    "power",
+    "reciprocal",
+    "remainder",
+    "right_shift",
+    "rint",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "stop_gradient",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+]

@@ -8,6 +8,7 @@ from typing import Any
 from dala_defn import dtypes
 from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions.base import convert, dtype_of, operands, value
+from dala_defn.functions.complexes import conj
 from dala_defn.functions.shape import broadcast_to, moveaxis, ravel, reshape
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, DimExpr, broadcast_shapes, normalize_axis, show
@@ -62,13 +63,13 @@ def dot(x: Any, y: Any, /) -> Any:
 
 
 def vdot(x: Any, y: Any, /) -> Any:
-    """The sum of products of all elements.
+    """The sum of products of all elements, those of x conjugated.
 
     Example:
         >>> dd.vdot(dd.array([1.0, 2.0]), dd.array([3.0, 4.0]))
         array(11., dtype=float32)
     """
-    return dot(ravel(x), ravel(y))
+    return dot(conj(ravel(x)), ravel(y))
 
 
 def outer(x: Any, y: Any, /) -> Any:
@@ -239,3 +240,15 @@ def avg_pool(x: Any, pool_size: Any, strides: Any = None, padding: Any = "valid"
         return total / count
     ones = broadcast_to(convert(1, dtype_of(x)), (1, *x.shape[1:-1], 1))
     return total / _pool("window_sum", ones, pool_size, strides, padding)[0]
+
+
+__all__ = [
+    "avg_pool",
+    "conv",
+    "dot",
+    "matmul",
+    "max_pool",
+    "outer",
+    "tensordot",
+    "vdot",
+]

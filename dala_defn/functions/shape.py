@@ -235,24 +235,6 @@ def flip(x: Any, axis: int | Sequence[int] | None = None) -> Any:
     return OPS["flip"](x, axes=normalize_axes(axis, len(x.shape)))
 
 
-def roll(x: Any, shift: int, axis: int | None = None) -> Any:
-    """Elements moved along an axis (``None``: in flattened order), the last ones coming in at the front.
-
-    Example:
-        >>> dd.roll(dd.arange(3), 1)
-        array([2, 0, 1], dtype=int32)
-    """
-    x = value(x)
-    if axis is None:
-        return reshape(roll(ravel(x), shift, 0), tuple(x.shape))
-    place = normalize_axis(axis, len(x.shape))
-    n = x.shape[place]
-    if not isinstance(n, int):
-        raise ShapeError(f"roll along an axis of unknown size {n}")
-    at = shift % n if n else 0
-    return same(x) if at == 0 else concatenate([cut(x, place, n - at, n), cut(x, place, 0, n - at)], place)
-
-
 def tile(x: Any, reps: int | Sequence[int]) -> Any:
     """Repeated whole along each axis.
 
@@ -269,53 +251,6 @@ def tile(x: Any, reps: int | Sequence[int]) -> Any:
     ones = [d for s in sizes for d in (1, s)]
     wide = broadcast_to(reshape(x, tuple(ones)), tuple(pairs))
     return reshape(wide, tuple(c * s for c, s in zip(counts, sizes, strict=True)))
-
-
-def repeat(x: Any, repeats: int, axis: int | None = None) -> Any:
-    """Each element ``repeats`` times along an axis (``None``: flattened).
-
-    Example:
-        >>> dd.repeat(dd.array([1, 2]), 2)
-        array([1, 1, 2, 2], dtype=int32)
-    """
-    x = value(x)
-    if axis is None:
-        x, axis = ravel(x), 0
-    place = normalize_axis(axis, len(x.shape))
-    wide = expand_dims(x, place + 1)
-    stretched = list(wide.shape)
-    stretched[place + 1] = repeats
-    out = list(x.shape)
-    out[place] = out[place] * repeats
-    return reshape(broadcast_to(wide, tuple(stretched)), tuple(out))
-
-
-def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
-    """Elements added before and after along every axis.
-
-    ``pad_width`` is a number, a pair, or one pair an axis. Modes: ``constant``.
-
-    Raises:
-        ArgumentError: for another mode or shape of ``pad_width``.
-
-    Example:
-        >>> dd.pad(dd.array([1]), 1)
-        array([0, 1, 0], dtype=int32)
-    """
-    x = value(x)
-    rank = len(x.shape)
-    if mode != "constant":
-        raise ArgumentError(f"pad: mode {mode!r} is not there", hint='mode="constant"')
-    widths = pad_width
-    if isinstance(widths, (int, DimExpr)):
-        widths = [(widths, widths)] * rank
-    elif len(widths) == 2 and all(isinstance(w, (int, DimExpr)) for w in widths):
-        widths = [tuple(widths)] * rank
-    if len(widths) != rank or any(len(w) != 2 for w in widths):
-        raise ArgumentError(f"pad: {pad_width!r} does not give a pair for each of {rank} axes")
-    low, high = tuple(w[0] for w in widths), tuple(w[1] for w in widths)
-    fill = convert(constant_values, dtype_of(x))
-    return OPS["pad"](x, fill, low=low, high=high, interior=(0,) * rank)
 
 
 def tril(x: Any, k: int = 0) -> Any:
@@ -349,3 +284,22 @@ def _triangle(x: Any, k: int, lower: bool) -> Any:
     j = OPS["iota"](shape=shape, axis=1, dtype=int32)
     inside = OPS["greater_equal" if lower else "less_equal"](i, j)
     return OPS["select"](inside, x, convert(0, dtype_of(x)))
+
+
+__all__ = [
+    "broadcast_to",
+    "concatenate",
+    "expand_dims",
+    "flip",
+    "moveaxis",
+    "ravel",
+    "reshape",
+    "split",
+    "squeeze",
+    "stack",
+    "swapaxes",
+    "tile",
+    "transpose",
+    "tril",
+    "triu",
+]

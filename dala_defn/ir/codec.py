@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from dala_defn.dtypes import BY_SHORT, DType
+from dala_defn.dtypes import BY_SHORT, DType, complex_of, float32, float64
 from dala_defn.errors import FileFormatError, ShapeError
 from dala_defn.ir.container import Container, clip, dumps, loads, write
 from dala_defn.ir.graph import Graph, Node, Value, graphs_in
@@ -79,7 +80,15 @@ class _Encoder:
                 "functions": list(self.names),
                 "table": [list(row) for row in self.rows],
             }
-        return write(dumps(value), self.tensors, self.program.aliases)
+        complex = {
+            e.name: {
+                "args": [i for i, a in enumerate(e.args) if a.dtype is not None],
+                "results": [i for i, r in enumerate(e.results) if r.dtype is not None],
+            }
+            for e in self.program.entries
+            if any(a.dtype is not None for a in e.args) or any(r.dtype is not None for r in e.results)
+        }
+        return write(dumps(value), self.tensors, self.program.aliases, dumps(complex) if complex else "")
 
     def function(self, g: Graph) -> dict[str, Any]:
         number = g.numbering()
@@ -218,6 +227,7 @@ class _Decoder:
         entries = tuple(self.entry(e, f"entries[{i}]") for i, e in enumerate(_list(value["entries"], "entries")))
         if len({e.name for e in entries}) != len(entries):
             raise FileFormatError("two entries have the same name")
+        entries = self.complex_entries(entries)
         return Program(entries, self.dims, _Tensors(self.container), self.container.aliases)
 
     def read_places(self, value: Any) -> None:
@@ -377,6 +387,38 @@ class _Decoder:
             raise FileFormatError(f"{at}: the function has other numbers of inputs or outputs")
         self.check_states(graph, args, results, at)
         return Entry(value["name"], graph, tuple(args), tuple(results))
+
+    def complex_entries(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        """The entries with the arguments and results that ``dala.complex`` lists as complex ones."""
+        value = _object(loads(self.container.complex, "dala.complex"), "dala.complex")
+        unknown = set(value) - {e.name for e in entries}
+        if unknown:
+            raise FileFormatError(f"dala.complex: there is no entry {clip(min(unknown))}")
+        made = []
+        for e in entries:
+            if e.name in value:
+                at = f"dala.complex.{clip(e.name)}"
+                given = _object(value[e.name], at, {"args", "results"})
+                args = self.complex_dtypes(given["args"], e.graph.inputs, f"{at}.args")
+                results = self.complex_dtypes(given["results"], e.graph.outputs, f"{at}.results")
+                e = replace(
+                    e,
+                    args=tuple([replace(a, dtype=args.get(i)) for i, a in enumerate(e.args)]),
+                    results=tuple([replace(r, dtype=results.get(i)) for i, r in enumerate(e.results)]),
+                )
+            made.append(e)
+        return tuple(made)
+
+    def complex_dtypes(self, listed: Any, values: Sequence[Value], at: str) -> dict[int, DType]:
+        out = {}
+        for i in _list(listed, at):
+            if not _size(i) or i >= len(values) or i in out:
+                raise FileFormatError(f"{at}: {clip(i)} is no position, or there twice")
+            t = values[i].type
+            if t.dtype not in (float32, float64) or t.shape[-1:] != (2,):
+                raise FileFormatError(f"{at}: a value of type {t} cannot be a complex one")
+            out[i] = complex_of(t.dtype)
+        return out
 
     def check_states(self, graph: Graph, args: list[Arg], results: list[Result], at: str) -> None:
         types: dict[str, Type] = {}

@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from dala_defn.dtypes import as_pairs
 from dala_defn.errors import FileFormatError
 
 VERSION = "1"
@@ -32,8 +33,10 @@ _DIGEST = re.compile(rb'"dala\.digest":"([0-9a-f]{64})"')
 _BLANK = b"0" * 64
 
 
-def write(program: str, tensors: Mapping[str, np.ndarray[Any, Any]], aliases: Mapping[str, str]) -> bytes:
-    """The bytes of a file; the same input gives the same bytes."""
+def write(
+    program: str, tensors: Mapping[str, np.ndarray[Any, Any]], aliases: Mapping[str, str], complex: str = ""
+) -> bytes:
+    """The bytes of a file; the same input gives the same bytes. Complex tensors are written as real ones."""
     header, parts = lay_out(tensors)
     digests = {name: hashlib.sha256(raw).hexdigest() for name, raw in zip(header, parts, strict=True)}
     metadata = {
@@ -44,6 +47,8 @@ def write(program: str, tensors: Mapping[str, np.ndarray[Any, Any]], aliases: Ma
     }
     if aliases:
         metadata["dala.aliases"] = dumps(dict(aliases))
+    if complex:
+        metadata["dala.complex"] = complex
     header["__metadata__"] = metadata
     text = dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -55,11 +60,14 @@ def lay_out(tensors: Mapping[str, np.ndarray[Any, Any]]) -> tuple[dict[str, Any]
     header: dict[str, Any] = {}
     parts, at = [], 0
     for name in sorted(tensors):
-        x = np.ascontiguousarray(tensors[name])
+        given = tensors[name]
+        if given.dtype.kind == "c":
+            given = as_pairs(given)
+        x = np.ascontiguousarray(given)
         raw = x.astype(x.dtype.newbyteorder("<"), copy=False).tobytes() if x.dtype.kind != "V" else x.tobytes()
         header[name] = {
             "dtype": _NAMES[x.dtype],
-            "shape": list(tensors[name].shape),
+            "shape": list(given.shape),
             "data_offsets": [at, at + len(raw)],
         }
         parts.append(raw)
@@ -195,6 +203,7 @@ class Container:
         if len(found) != 1 or found[0].decode() != metadata.get("dala.digest") or seal(raw) != raw:
             raise FileFormatError("the digest of the header does not match: the file was changed or is damaged")
         self.program: str = metadata.get("dala.program", "")
+        self.complex: str = metadata.get("dala.complex", "{}")
         self.aliases = _strings(metadata.get("dala.aliases", "{}"), "dala.aliases")
         self._digests = _strings(metadata.get("dala.tensors", "{}"), "dala.tensors")
         self._spans = read_spans(header, len(self._data))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dala_defn import dtypes
-from dala_defn.dtypes import ARRAYS, FLOATS, INTS, NUMERIC, DType
+from dala_defn.dtypes import ARRAYS, ELEMENTS, FLOATS, INEXACT, INTS, NUMBERS, NUMERIC, DType
 from dala_defn.errors import DTypeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit, type_of, zeros
@@ -27,22 +27,23 @@ def _product(ct: Any, d: Any) -> Any:
 
 
 add = binary(
-    "add", 0x30, np.add, dtypes=NUMERIC, vjp=lambda ct, x, y, out: (ct, ct), sample=spread, ulp=1,
+    "add", 0x30, np.add, dtypes=NUMBERS, ulp_complex=1, vjp=lambda ct, x, y, out: (ct, ct), sample=spread, ulp=1,
     doc="The sum, elementwise; integers wrap.",
 )  # fmt: skip
 sub = binary(
-    "sub", 0x31, np.subtract, dtypes=NUMERIC, vjp=lambda ct, x, y, out: (ct, -ct), sample=spread, ulp=1,
+    "sub", 0x31, np.subtract, dtypes=NUMBERS, ulp_complex=1, vjp=lambda ct, x, y, out: (ct, -ct), sample=spread, ulp=1,
     doc="The difference, elementwise; integers wrap.",
 )  # fmt: skip
 mul = binary(
-    "mul", 0x32, np.multiply, dtypes=NUMERIC, vjp=lambda ct, x, y, out: (_product(ct, y), _product(ct, x)),
+    "mul", 0x32, np.multiply, dtypes=NUMBERS, ulp_complex=2,
+    vjp=lambda ct, x, y, out: (_product(ct, y), _product(ct, x)),
     sample=spread, ulp=1, doc="The product, elementwise; integers wrap.",
 )  # fmt: skip
 div = binary(
-    "div", 0x33, np.true_divide, dtypes=FLOATS,
+    "div", 0x33, np.true_divide, dtypes=INEXACT, ulp_complex=4,
     vjp=lambda ct, x, y, out: (_product(ct, 1 / y), _product(ct, -(out / y))), sample=reals(-4, 4),
     sample_right=away_from_zero(0.3, 4), ulp=1, example="div" + _FLOAT_EXAMPLE,
-    doc="The quotient of floats, elementwise; by zero gives inf or NaN.",
+    doc="The quotient, elementwise; by zero gives inf or NaN.",
 )  # fmt: skip
 
 
@@ -76,7 +77,7 @@ remainder = binary(
 
 
 def _power(x: Array, p: Array) -> Any:
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         return np.power(x, p)
     x, p = np.broadcast_arrays(x, p)
     out, base, left = np.ones_like(x), x.copy(), np.where(p > 0, p, 0).astype(p.dtype)
@@ -90,16 +91,31 @@ def _power(x: Array, p: Array) -> Any:
     return out
 
 
+def _power_magnitude(x: Array, p: Array) -> Any:
+    """Of complex operands: an error of the exponent, which is ``p * log(x)``, is one of the result."""
+    if x.dtype.kind != "c":
+        return np.zeros((), x.dtype)
+    y = np.abs(np.power(x, p))
+    return np.where(np.isfinite(y) & (x != 0), y * (1 + np.abs(p * np.log(np.where(x == 0, 1, x)))), 0)
+
+
+def _real_parts(p: Any) -> tuple[Any, Any]:
+    """The real part of an exponent, and 0."""
+    real = OPS["real"](p) if p.dtype.kind == "c" else p
+    return real, lit(0, real.dtype)
+
+
 def _power_vjp(ct: Any, x: Any, p: Any, y: Any) -> tuple[Any, ...]:
     zero = lit(0, x.dtype)
     by_base = OPS["select"](OPS["equal"](p, zero), zero, p * OPS["power"](x, p - 1))
-    at_zero = OPS["bitwise_and"](OPS["equal"](x, zero), OPS["greater_equal"](p, zero))
+    at_zero = OPS["bitwise_and"](OPS["equal"](x, zero), OPS["greater_equal"](*_real_parts(p)))
     by_exponent = OPS["select"](at_zero, zero, y * OPS["log"](x))
     return (_product(ct, by_base), _product(ct, by_exponent))
 
 
 power = binary(
-    "power", 0x36, _power, dtypes=NUMERIC, vjp=_power_vjp, sample=reals(0.3, 3), sample_right=reals(-2, 3), ulp=4,
+    "power", 0x36, _power, dtypes=NUMBERS, vjp=_power_vjp, sample=reals(0.3, 3), sample_right=reals(-2, 3), ulp=4,
+    ulp_complex=8, magnitude=_power_magnitude,
     doc="x to the power of y, elementwise. Integers wrap; a negative exponent of an integer rounds to zero. The "
     "derivative by the exponent at base 0 is 0 (its limit); by the base at exponent 0 it is 0.",
 )  # fmt: skip
@@ -150,7 +166,8 @@ def _strong_zero_vjp(ct: Any, a: Any, b: Any, out: Any) -> tuple[Any, ...]:
 
 
 mul_strong_zero = binary(
-    "mul_strong_zero", 0x3A, _strong_zero, dtypes=FLOATS, vjp=_strong_zero_vjp, sample=away_from_zero(0.3, 4), ulp=1,
+    "mul_strong_zero", 0x3A, _strong_zero, dtypes=INEXACT, ulp_complex=2,
+    vjp=_strong_zero_vjp, sample=away_from_zero(0.3, 4), ulp=1,
     example="mul_strong_zero(dd.array([0.0, 2.0]), dd.array([float('inf'), 3.0]))",
     doc="0 where the first operand is 0, else the product: a zero cotangent stays zero beside an infinite derivative. "
     "Its own derivatives are those of a product.",
@@ -158,8 +175,9 @@ mul_strong_zero = binary(
 
 
 def _compare(name: str, code: int, f: Any, what: str) -> Any:
+    accepts = ELEMENTS if name in ("equal", "not_equal") else ARRAYS  # complex numbers have no order
     return binary(
-        name, code, f, dtypes=ARRAYS, vjp=ZERO_GRAD, sample=reals(-3, 3), result=dtypes.bool_, ulp=0,
+        name, code, f, dtypes=accepts, vjp=ZERO_GRAD, sample=reals(-3, 3), result=dtypes.bool_, ulp=0,
         doc=f"Whether the first operand is {what} the second, elementwise; false beside NaN"
         + (" (true for not_equal)." if name == "not_equal" else "."),
     )  # fmt: skip
@@ -214,7 +232,7 @@ right_shift = binary(
 def _select_infer(c: Type, x: Type, y: Type) -> tuple[Type, ...]:
     if c.dtype is not dtypes.bool_:
         raise DTypeError(f"select: the condition must be bool, not {c.dtype}", op="select")
-    check_dtype("select", x.dtype, ARRAYS)
+    check_dtype("select", x.dtype, ELEMENTS)
     check_same_dtype("select", (x, y))
     return (Type(x.dtype, broadcast_shapes(c.shape, x.shape, y.shape)),)
 
@@ -257,7 +275,7 @@ select: OpSpec = define(
     code=0x46,
     family="ternary",
     attrs={},
-    accepts=ARRAYS,
+    accepts=ELEMENTS,
     result="own",
     infer=_select_infer,
     reference=_select,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dala_defn.dtypes import FLOATS, NUMERIC, DType
+from dala_defn.dtypes import INEXACT, NUMBERS, DType
 from dala_defn.errors import ShapeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import type_of, zeros
@@ -27,7 +27,7 @@ def _free(rank: int, contract: Ints, batch: Ints) -> Ints:
 def _dot_infer(
     x: Type, y: Type, *, contract_x: Ints, contract_y: Ints, batch_x: Ints, batch_y: Ints
 ) -> tuple[Type, ...]:
-    check_dtype("dot_general", x.dtype, NUMERIC)
+    check_dtype("dot_general", x.dtype, NUMBERS)
     check_same_dtype("dot_general", (x, y))
     for t, contract, batch in ((x, contract_x, batch_x), (y, contract_y, batch_y)):
         axes = (*contract, *batch)
@@ -182,7 +182,7 @@ dot_general: OpSpec = define(
     code=0x90,
     family="contraction",
     attrs={"contract_x": "ints", "contract_y": "ints", "batch_x": "ints", "batch_y": "ints"},
-    accepts=NUMERIC,
+    accepts=NUMBERS,
     result="own",
     infer=_dot_infer,
     reference=_dot,
@@ -237,7 +237,7 @@ def _conv_out(x: Shape, w: Shape, attrs: dict[str, Any]) -> Shape:
 
 
 def _conv_infer(x: Type, w: Type, **attrs: Any) -> tuple[Type, ...]:
-    check_dtype("conv", x.dtype, FLOATS)
+    check_dtype("conv", x.dtype, INEXACT)
     check_same_dtype("conv", (x, w))
     if x.ndim != w.ndim or x.ndim < 3:
         raise ShapeError(f"conv: the operands must have the same rank of 3 to 5, not {x.ndim} and {w.ndim}", op="conv")
@@ -246,7 +246,7 @@ def _conv_infer(x: Type, w: Type, **attrs: Any) -> tuple[Type, ...]:
 
 
 def _input_grad_infer(ct: Type, w: Type, *, size: Shape, **attrs: Any) -> tuple[Type, ...]:
-    check_dtype("conv_input_grad", ct.dtype, FLOATS)
+    check_dtype("conv_input_grad", ct.dtype, INEXACT)
     check_same_dtype("conv_input_grad", (ct, w))
     if ct.ndim != w.ndim or len(size) != ct.ndim - 2:
         raise ShapeError("conv_input_grad: ranks do not fit", op="conv_input_grad")
@@ -259,7 +259,7 @@ def _input_grad_infer(ct: Type, w: Type, *, size: Shape, **attrs: Any) -> tuple[
 
 
 def _weight_grad_infer(x: Type, ct: Type, *, size: Ints, **attrs: Any) -> tuple[Type, ...]:
-    check_dtype("conv_weight_grad", x.dtype, FLOATS)
+    check_dtype("conv_weight_grad", x.dtype, INEXACT)
     check_same_dtype("conv_weight_grad", (x, ct))
     if x.ndim != ct.ndim or len(size) != x.ndim - 2:
         raise ShapeError("conv_weight_grad: ranks do not fit", op="conv_weight_grad")
@@ -296,7 +296,7 @@ def _conv(x: Array, w: Array, **attrs: Any) -> Array:
     g, out = attrs["groups"], tuple(map(int, _conv_out(x.shape[2:], w.shape, attrs)))
     n, c, o = x.shape[0], w.shape[1], w.shape[0]
     xp = _padded(wide(x), attrs)
-    y = np.zeros((n, g, o // g, *out))
+    y = np.zeros((n, g, o // g, *out), np.result_type(xp, wide(w)))
     ww = wide(w).reshape(g, o // g, c, *w.shape[2:])
     for k, spots in _offsets(w.shape[2:], attrs, out):
         part = xp[(_ALL, _ALL, *spots)].reshape(n, g, c, *out)
@@ -308,7 +308,7 @@ def _input_grad(ct: Array, w: Array, *, size: Sequence[int], **attrs: Any) -> Ar
     g, out = attrs["groups"], ct.shape[2:]
     n, c, o = ct.shape[0], w.shape[1], w.shape[0]
     full = [s + lo + hi for s, lo, hi in zip(size, attrs["low"], attrs["high"], strict=True)]
-    xp = np.zeros((n, g * c, *full))
+    xp = np.zeros((n, g * c, *full), np.result_type(wide(ct), wide(w)))
     cc = wide(ct).reshape(n, g, o // g, *out)
     ww = wide(w).reshape(g, o // g, c, *w.shape[2:])
     for k, spots in _offsets(w.shape[2:], attrs, out):
@@ -324,7 +324,7 @@ def _weight_grad(x: Array, ct: Array, *, size: Sequence[int], **attrs: Any) -> A
     xp = _padded(wide(x), attrs)
     places = int(np.prod(out, dtype=np.int64))
     cc = wide(ct).reshape(n, g, o // g, places)
-    w = np.zeros((g, o // g, c, *size))
+    w = np.zeros((g, o // g, c, *size), np.result_type(xp, cc))
     for k, spots in _offsets(size, attrs, out):
         part = xp[(_ALL, _ALL, *spots)].reshape(n, g, c, places)
         w[(_ALL, _ALL, _ALL, *k)] = np.einsum("ngcp,ngop->goc", part, cc)
@@ -439,7 +439,7 @@ conv: OpSpec = define(
     code=0x91,
     family="contraction",
     attrs=CONV_ATTRS,
-    accepts=FLOATS,
+    accepts=INEXACT,
     result="own",
     infer=_conv_infer,
     reference=_conv,
@@ -461,7 +461,7 @@ conv_input_grad: OpSpec = define(
     code=0x92,
     family="contraction",
     attrs={**CONV_ATTRS, "size": "dims"},
-    accepts=FLOATS,
+    accepts=INEXACT,
     result="own",
     infer=_input_grad_infer,
     reference=_input_grad,
@@ -483,7 +483,7 @@ conv_weight_grad: OpSpec = define(
     code=0x93,
     family="contraction",
     attrs={**CONV_ATTRS, "size": "ints"},
-    accepts=FLOATS,
+    accepts=INEXACT,
     result="own",
     infer=_weight_grad_infer,
     reference=_weight_grad,

@@ -6,6 +6,7 @@ order in which they stand, and no pass moves, merges or drops them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -66,7 +67,7 @@ def _batch_whole(op: str) -> Batched:
     return Batched(rule)
 
 
-_NEW = np.zeros((), np.uint8)
+NEW = np.zeros((), np.uint8)
 
 
 token: OpSpec = define(
@@ -77,7 +78,7 @@ token: OpSpec = define(
     accepts=(),
     result="own",
     infer=lambda: (TOKEN,),
-    reference=lambda: _NEW,
+    reference=lambda: NEW,
     vjp=ZERO_GRAD,
     jvp=ZERO_GRAD,
     batch=Batched(lambda t, size, args, batched, attrs: ((token(),), (False,))),
@@ -154,10 +155,14 @@ def _assert_infer(*types: Type, message: str) -> tuple[Type, ...]:
 
 
 def fill(template: str, values: Sequence[Array]) -> str:
-    """The template with ``{0}``, ``{1}`` ... replaced by the values."""
-    for i, x in enumerate(values):
-        template = template.replace(f"{{{i}}}", np.array2string(np.asarray(x), threshold=20))
-    return template
+    """The template with ``{0}``, ``{1}`` ... replaced by the values, ``{{`` and ``}}`` by single ones."""
+    shown = [np.array2string(np.asarray(x), threshold=20) for x in values]
+
+    def replaced(m: re.Match[str]) -> str:
+        at = m[1]
+        return m[0][0] if at is None else shown[int(at)] if int(at) < len(shown) else m[0]
+
+    return re.sub(r"\{\{|\}\}|\{(\d{1,6})\}", replaced, template)
 
 
 def _assert(before: Array, condition: Array, *values: Array, message: str) -> Array:

@@ -31,12 +31,23 @@ from dala_defn.shapes import DimExpr, broadcast_shapes
 _LOW_PRECISION = (dtypes.float16.dtype, dtypes.bfloat16.dtype)
 
 
+def in_complex128(f: Callable[..., Any], *args: Any) -> Any:
+    """The reference for complex operands: complex64 is computed in complex128 and rounded once; parts are real."""
+    dtype = args[0].dtype
+    out = np.asarray(f(*[a.astype(np.complex128) if a.dtype == np.complex64 else a for a in args]))
+    if out.dtype.kind == "b":
+        return out
+    return out.astype(dtype if out.dtype.kind == "c" else dtype.type(0).real.dtype)
+
+
 def in_float32(f: Callable[..., Any]) -> Callable[..., Any]:
     """The reference for float16 and bfloat16: computed in float32 and rounded once."""
 
     def reference(*args: Any, **attrs: Any) -> Any:
         with np.errstate(all="ignore"):
             dtype = args[0].dtype
+            if dtype.kind == "c":
+                return in_complex128(f, *args)
             if dtype in _LOW_PRECISION:
                 out = np.asarray(f(*[a.astype(np.float32) for a in args], **attrs))
                 return out if out.dtype == np.bool_ else out.astype(dtype)
@@ -117,16 +128,20 @@ def unary(
     sample: samples.Draw,
     doc: str,
     ulp: float = 2,
+    ulp_complex: float | None = None,
     result: DType | None = None,
+    infer: Callable[..., tuple[Type, ...]] | None = None,
     linear: bool = False,
+    jvp: Any = None,
     example: str | None = None,
     smooth_only: bool = False,
 ) -> OpSpec:
     """An op of one operand, element by element. ``vjp(ct, x, y)`` gives a 1-tuple; the jvp follows from it."""
-    jvp: Any = vjp
     if linear:
         jvp = LINEAR
-    elif callable(vjp):
+    elif not callable(vjp):
+        jvp = vjp
+    elif jvp is None:
         rule = vjp
 
         def jvp(tangents: Sequence[Any], x: Any, y: Any) -> tuple[Any, ...]:
@@ -139,7 +154,7 @@ def unary(
         attrs={},
         accepts=tuple(dtypes),
         result="same" if result is None else result.name,
-        infer=elementwise_infer(name, 1, dtypes, result),
+        infer=infer or elementwise_infer(name, 1, dtypes, result),
         reference=in_float32(reference),
         vjp=vjp,
         jvp=jvp,
@@ -148,6 +163,7 @@ def unary(
         flops=outputs_flops,
         sample=samples.unary_cases(sample, edge=not smooth_only),
         ulp=ulp,
+        ulp_complex=ulp if ulp_complex is None else ulp_complex,
         doc=doc,
         example=example or f"{name}(dd.array([0.5, 1.0]))",
         since="0.1",
@@ -165,6 +181,8 @@ def binary(
     doc: str,
     sample_right: samples.Draw | None = None,
     ulp: float = 2,
+    ulp_complex: float | None = None,
+    magnitude: Callable[..., Any] | None = None,
     result: DType | None = None,
     jvp: Rule | Linear | None = None,
     example: str | None = None,
@@ -210,6 +228,8 @@ def binary(
         flops=outputs_flops,
         sample=samples.binary_cases(sample, sample_right),
         ulp=ulp,
+        ulp_complex=ulp if ulp_complex is None else ulp_complex,
+        magnitude=magnitude,
         doc=doc,
         example=example or f"{name}(dd.array([4, 5]), dd.array([2, 3]))",
         since="0.1",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dala_defn.dtypes import ARRAYS, INTS, KEYED, NUMERIC, DType, int32
+from dala_defn.dtypes import ARRAYS, ELEMENTS, EVERY, INTS, NUMBERS, DType, int32
 from dala_defn.errors import ArgumentError, IndexOutOfRange, ShapeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import iota, lit, type_of, zeros
@@ -45,7 +45,7 @@ def _gather_shape(name: str, x: Type, indices: Type, axis: int, batch_dims: int,
 
 
 def _gather_infer(x: Type, indices: Type, *, axis: int, batch_dims: int, mode: str) -> tuple[Type, ...]:
-    check_dtype("gather", x.dtype, KEYED)
+    check_dtype("gather", x.dtype, EVERY)
     shape = _gather_shape("gather", x, indices, axis, batch_dims, mode)
     if x.shape[axis] == 0 and mode != "fill" and size(shape) != 0:
         raise ShapeError("gather: nothing to take from an axis of size 0", op="gather")
@@ -84,9 +84,10 @@ def _gather(x: Array, indices: Array, *, axis: int, batch_dims: int, mode: str) 
         rows = np.zeros((rows.shape[0], rows.shape[1], 1, rows.shape[3]), x.dtype)
     out = np.stack([rows[b][:, safe[b], :] for b in range(len(rows))]) if len(rows) else rows[:, :, :0, :]
     if not inside.all():
-        floating = x.dtype.kind == "f" or x.dtype.name == "bfloat16"
+        floating = x.dtype.kind in "fc" or x.dtype.name == "bfloat16"
         outside = np.broadcast_to(~inside[:, None, :, None], out.shape)
-        out[outside] = np.nan if floating else np.zeros((), x.dtype)
+        whole = complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan
+        out[outside] = whole if floating else np.zeros((), x.dtype)
     return out.reshape(shape).astype(x.dtype)
 
 
@@ -147,7 +148,7 @@ gather: OpSpec = define(
     code=0x59,
     family="movement",
     attrs={"axis": "int", "batch_dims": "int", "mode": "str"},
-    accepts=KEYED,
+    accepts=EVERY,
     result="own",
     infer=_gather_infer,
     reference=_gather,
@@ -251,9 +252,9 @@ scatter_add: OpSpec = define(
     code=0x5A,
     family="movement",
     attrs={"axis": "int", "batch_dims": "int", "mode": "str"},
-    accepts=NUMERIC,
+    accepts=NUMBERS,
     result="own",
-    infer=_scatter_infer("scatter_add", NUMERIC),
+    infer=_scatter_infer("scatter_add", NUMBERS),
     reference=_scatter("scatter_add"),
     vjp=_scatter_add_vjp,
     jvp=_scatter_jvp("scatter_add"),
@@ -286,9 +287,9 @@ scatter_set: OpSpec = define(
     code=0x5B,
     family="movement",
     attrs={"axis": "int", "batch_dims": "int", "mode": "str"},
-    accepts=ARRAYS,
+    accepts=ELEMENTS,
     result="own",
-    infer=_scatter_infer("scatter_set", ARRAYS),
+    infer=_scatter_infer("scatter_set", ELEMENTS),
     reference=_scatter("scatter_set"),
     vjp=_scatter_set_vjp,
     jvp=_scatter_jvp("scatter_set"),
@@ -305,7 +306,7 @@ scatter_set: OpSpec = define(
 
 
 def _check_starts(name: str, x: Type, starts: Type, sizes: Shape) -> None:
-    check_dtype(name, x.dtype, KEYED)
+    check_dtype(name, x.dtype, EVERY)
     check_dtype(name, starts.dtype, INTS)
     if starts.shape != (x.ndim,):
         raise ShapeError(f"{name}: the starts must have the shape ({x.ndim},), not {show(starts.shape)}", op=name)
@@ -376,7 +377,7 @@ dynamic_slice: OpSpec = define(
     code=0x5C,
     family="movement",
     attrs={"sizes": "dims"},
-    accepts=KEYED,
+    accepts=EVERY,
     result="own",
     infer=_dynamic_slice_infer,
     reference=lambda x, starts, *, sizes: x[_block(x, starts, sizes)],
@@ -394,7 +395,7 @@ dynamic_slice: OpSpec = define(
 
 
 def _dynamic_update_infer(x: Type, u: Type, starts: Type) -> tuple[Type, ...]:
-    check_dtype("dynamic_update_slice", x.dtype, ARRAYS)
+    check_dtype("dynamic_update_slice", x.dtype, ELEMENTS)
     check_same_dtype("dynamic_update_slice", (x, u))
     _check_starts("dynamic_update_slice", x, starts, u.shape)
     return (x,)
@@ -441,7 +442,7 @@ dynamic_update_slice: OpSpec = define(
     code=0x5D,
     family="movement",
     attrs={},
-    accepts=ARRAYS,
+    accepts=ELEMENTS,
     result="own",
     infer=_dynamic_update_infer,
     reference=_dynamic_update,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dala_defn.dtypes import ARRAYS, KEYED, DType
+from dala_defn.dtypes import ARRAYS, ELEMENTS, EVERY, DType
 from dala_defn.errors import ShapeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit, type_of, zeros
@@ -24,7 +24,7 @@ def _refuse_unless(fits: bool | None, op: str, message: str) -> None:
 
 
 def _reshape_infer(x: Type, *, shape: Shape) -> tuple[Type, ...]:
-    check_dtype("reshape", x.dtype, KEYED)
+    check_dtype("reshape", x.dtype, EVERY)
     if size(shape) != size(x.shape):
         raise ShapeError(
             f"cannot reshape {show(x.shape)} into {show(shape)}",
@@ -58,7 +58,7 @@ reshape: OpSpec = define(
     code=0x50,
     family="movement",
     attrs={"shape": "dims"},
-    accepts=KEYED,
+    accepts=EVERY,
     result="own",
     infer=_reshape_infer,
     reference=lambda x, *, shape: np.reshape(x, shape),
@@ -76,7 +76,7 @@ reshape: OpSpec = define(
 
 
 def _transpose_infer(x: Type, *, axes: tuple[int, ...]) -> tuple[Type, ...]:
-    check_dtype("transpose", x.dtype, KEYED)
+    check_dtype("transpose", x.dtype, EVERY)
     if sorted(axes) != list(range(x.ndim)):
         raise ShapeError(f"transpose: {axes} is no permutation of {x.ndim} axes", op="transpose", code="E103")
     return (Type(x.dtype, tuple(x.shape[a] for a in axes)),)
@@ -92,7 +92,7 @@ transpose: OpSpec = define(
     code=0x51,
     family="movement",
     attrs={"axes": "ints"},
-    accepts=KEYED,
+    accepts=EVERY,
     result="own",
     infer=_transpose_infer,
     reference=lambda x, *, axes: np.transpose(x, axes),
@@ -119,7 +119,7 @@ transpose: OpSpec = define(
 
 
 def _broadcast_infer(x: Type, *, shape: Shape) -> tuple[Type, ...]:
-    check_dtype("broadcast_to", x.dtype, KEYED)
+    check_dtype("broadcast_to", x.dtype, EVERY)
     if broadcast_shapes(x.shape, shape) != tuple(shape):
         raise ShapeError(f"cannot broadcast {show(x.shape)} to {show(shape)}", op="broadcast_to")
     return (Type(x.dtype, tuple(shape)),)
@@ -130,7 +130,7 @@ broadcast_to: OpSpec = define(
     code=0x52,
     family="movement",
     attrs={"shape": "dims"},
-    accepts=KEYED,
+    accepts=EVERY,
     result="own",
     infer=_broadcast_infer,
     reference=lambda x, *, shape: np.broadcast_to(x, shape),
@@ -162,7 +162,7 @@ def slice_size(start: Dim, stop: Dim, step: int) -> Dim:
 
 
 def _slice_infer(x: Type, *, start: Shape, stop: Shape, step: tuple[int, ...]) -> tuple[Type, ...]:
-    check_dtype("slice", x.dtype, KEYED)
+    check_dtype("slice", x.dtype, EVERY)
     if not len(start) == len(stop) == len(step) == x.ndim:
         raise ShapeError(f"slice: start, stop and step must each have {x.ndim} entries", op="slice")
     out = []
@@ -211,7 +211,7 @@ slice_: OpSpec = define(
     code=0x53,
     family="movement",
     attrs={"start": "dims", "stop": "dims", "step": "ints"},
-    accepts=KEYED,
+    accepts=EVERY,
     result="own",
     infer=_slice_infer,
     reference=_slice,
@@ -240,7 +240,7 @@ slice_: OpSpec = define(
 
 
 def _pad_infer(x: Type, fill: Type, *, low: Shape, high: Shape, interior: tuple[int, ...]) -> tuple[Type, ...]:
-    check_dtype("pad", x.dtype, ARRAYS)
+    check_dtype("pad", x.dtype, ELEMENTS)
     check_same_dtype("pad", (x, fill))
     if fill.shape != ():
         raise ShapeError("pad: the fill value must have rank 0", op="pad")
@@ -325,7 +325,7 @@ pad: OpSpec = define(
     code=0x54,
     family="movement",
     attrs={"low": "dims", "high": "dims", "interior": "ints"},
-    accepts=ARRAYS,
+    accepts=ELEMENTS,
     result="own",
     infer=_pad_infer,
     reference=_pad,
@@ -346,7 +346,7 @@ def _concatenate_infer(*types: Type, axis: int) -> tuple[Type, ...]:
     if not types:
         raise ShapeError("concatenate: nothing to join", op="concatenate")
     first = types[0]
-    check_dtype("concatenate", first.dtype, KEYED)
+    check_dtype("concatenate", first.dtype, EVERY)
     check_same_dtype("concatenate", types)
     if not 0 <= axis < first.ndim:
         raise ShapeError(
@@ -408,7 +408,7 @@ concatenate: OpSpec = define(
     code=0x55,
     family="movement",
     attrs={"axis": "int"},
-    accepts=KEYED,
+    accepts=EVERY,
     result="own",
     infer=_concatenate_infer,
     reference=lambda *xs, axis: np.concatenate(xs, axis),
@@ -426,7 +426,7 @@ concatenate: OpSpec = define(
 
 
 def _flip_infer(x: Type, *, axes: tuple[int, ...]) -> tuple[Type, ...]:
-    check_dtype("flip", x.dtype, KEYED)
+    check_dtype("flip", x.dtype, EVERY)
     if len(set(axes)) != len(axes) or any(not 0 <= a < x.ndim for a in axes):
         raise ShapeError(f"flip: axes {axes} do not fit rank {x.ndim}", op="flip", code="E103")
     return (x,)
@@ -437,7 +437,7 @@ flip: OpSpec = define(
     code=0x56,
     family="movement",
     attrs={"axes": "ints"},
-    accepts=KEYED,
+    accepts=EVERY,
     result="own",
     infer=_flip_infer,
     reference=lambda x, *, axes: np.flip(x, axes),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dala_defn import dtypes
-from dala_defn.dtypes import ARRAYS, NUMERIC, DType, int32
+from dala_defn.dtypes import ARRAYS, NUMBERS, NUMERIC, DType, int32
 from dala_defn.errors import ShapeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import iota, lit, type_of, zeros
@@ -23,7 +23,7 @@ Axes = tuple[int, ...]
 
 def wide(x: Array) -> Array:
     """Floats in float64: references are computed there and rounded once."""
-    return x.astype(np.float64) if x.dtype.kind in "fV" else x
+    return x.astype(np.float64) if x.dtype.kind in "fV" else x.astype(np.complex128) if x.dtype.kind == "c" else x
 
 
 def keep(x: Any, shape: tuple[Any, ...], axes: Axes) -> Any:
@@ -107,7 +107,7 @@ def _reduction(
 
 
 sum_ = _reduction(
-    "sum", 0x70, lambda x, axes: np.sum(wide(x), axes, dtype=wide(x).dtype), NUMERIC,
+    "sum", 0x70, lambda x, axes: np.sum(wide(x), axes, dtype=wide(x).dtype), NUMBERS,
     lambda ct, x, y, *, axes: (keep(ct, x.shape, axes),), LINEAR, spread,
     "The sum over some axes, which go away. float16 and bfloat16 are summed in float32; integers wrap.",
     ulp=2, magnitude=lambda x, *, axes: np.sum(np.abs(wide(x)), axes),
@@ -152,7 +152,7 @@ def _others(x: Any, axes: Axes) -> Any:
 
 
 prod = _reduction(
-    "prod", 0x71, lambda x, axes: np.prod(wide(x), axes, dtype=wide(x).dtype), NUMERIC,
+    "prod", 0x71, lambda x, axes: np.prod(wide(x), axes, dtype=wide(x).dtype), NUMBERS,
     lambda ct, x, y, *, axes: (OPS["mul_strong_zero"](keep(ct, x.shape, axes), _others(x, axes)),),
     lambda tangents, x, y, *, axes: (
         OPS["sum"](OPS["mul_strong_zero"](tangents[0], _others(x, axes)), axes=axes),
@@ -213,7 +213,8 @@ def _axis_cases(draw: Draw, *, empty: bool = True, extra: Sequence[dict[str, Any
                 for axis in range(len(shape)):
                     if empty or shape[axis] != 0:
                         yield Case((draw(rng, dtype, shape),), {"axis": axis, **attrs})
-            tied = reals(0, 2)(rng, dtype, (7,)).astype(np.float32).round().astype(dtype.dtype)
+            tied = reals(0, 2)(rng, dtype, (7,))
+            tied = (tied if dtype.kind == "c" else tied.astype(np.float32)).round().astype(dtype.dtype)
             yield Case((tied,), {"axis": 0, **attrs}, smooth=False)
             if dtype.is_float:
                 x = distinct(rng, dtype, (3, 33))
@@ -267,9 +268,9 @@ argmax = _arg("argmax", 0x74, np.argmax, "largest")
 argmin = _arg("argmin", 0x75, np.argmin, "smallest")
 
 
-def _cumulative_infer(name: str) -> Any:
+def _cumulative_infer(name: str, accepts: Sequence[DType]) -> Any:
     def infer(x: Type, *, axis: int, reverse: bool) -> tuple[Type, ...]:
-        check_dtype(name, x.dtype, NUMERIC)
+        check_dtype(name, x.dtype, accepts)
         _check_axis(name, x, axis)
         return (x,)
 
@@ -299,9 +300,9 @@ cumsum: OpSpec = define(
     code=0x76,
     family="reduction",
     attrs={"axis": "int", "reverse": "bool"},
-    accepts=NUMERIC,
+    accepts=NUMBERS,
     result="own",
-    infer=_cumulative_infer("cumsum"),
+    infer=_cumulative_infer("cumsum", NUMBERS),
     reference=_CUMSUM,
     vjp=lambda ct, x, y, *, axis, reverse: (cumsum(ct, axis=axis, reverse=not reverse),),
     jvp=LINEAR,
@@ -384,7 +385,7 @@ cummax: OpSpec = define(
     attrs={"axis": "int", "reverse": "bool"},
     accepts=NUMERIC,
     result="own",
-    infer=_cumulative_infer("cummax"),
+    infer=_cumulative_infer("cummax", NUMERIC),
     reference=_cumulative(lambda x, axis, dtype: np.maximum.accumulate(x, axis)),
     vjp=_cummax_vjp,
     jvp=_cummax_jvp,

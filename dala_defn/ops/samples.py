@@ -29,7 +29,7 @@ PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 
 
 def reals(low: float, high: float) -> Draw:
-    """Uniform between two bounds (integers: between the bounds that the dtype has; bool: either)."""
+    """Uniform between two bounds (integers: between those that the dtype has; bool: either; complex: both parts)."""
 
     def draw(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
         if dtype.kind == "b":
@@ -40,6 +40,9 @@ def reals(low: float, high: float) -> Draw:
             return np.asarray(rng.integers(lo, max(hi, lo) + 1, shape)).astype(dtype.dtype)
         if dtype.kind == "k":
             return np.asarray(rng.integers(0, 2**32, (*shape, 2), dtype=np.uint32))
+        if dtype.kind == "c":
+            parts = rng.uniform(low, high, (2, *shape))
+            return np.asarray(parts[0] + 1j * parts[1]).astype(dtype.dtype)
         return np.asarray(rng.uniform(low, high, shape)).astype(dtype.dtype)
 
     return draw
@@ -92,6 +95,9 @@ def edges(dtype: DType) -> Array:
         if dtype.kind == "i":
             listed += [-1, -2, -3, -7]
         return np.array(listed, dtype.dtype)
+    if dtype.kind == "c":
+        parts = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 40.0, 1e-3])
+        return np.array([complex(x, y) for x in parts for y in parts]).astype(dtype.dtype)
     listed_floats = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, np.inf, -np.inf, np.nan, 100.0, -100.0, 1e-3]
     return np.array(listed_floats).astype(dtype.dtype)
 

@@ -158,6 +158,7 @@ class OpSpec:
         sample: ``(rng, dtype) -> cases`` for tests, sizes 0, 1, n included.
         ulp: bound of the error against float64, in units in the last place of the result dtype (scaled by the sum of
             magnitudes for reductions and contractions, see ``magnitude``).
+        ulp_complex: the same for complex operands; either part of the result counts in units of the whole's magnitude.
         magnitude: ``(*arrays, **attrs) -> array`` what the error scales with, or ``None`` for the result itself.
         doc: one or more sentences; ``example``: a line that is run by a test; ``since``: version.
     """
@@ -177,6 +178,7 @@ class OpSpec:
     flops: Callable[[Sequence[Type], Sequence[Type], Attrs], Dim]
     sample: Callable[[np.random.Generator, DType], Iterator[Case]]
     ulp: float
+    ulp_complex: float
     magnitude: Callable[..., Array] | None
     doc: str
     example: str
@@ -198,6 +200,10 @@ class OpSpec:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
+    def bound(self, dtype: DType) -> float:
+        """The bound of the error for operands of a dtype."""
+        return self.ulp_complex if dtype.kind == "c" else self.ulp
+
     def refuse_gradient(self, reason: str) -> GradientError:
         """The error for a derivative that this op does not have."""
         return GradientError(f"{self.name} has no derivative: {reason}", op=self.name)
@@ -213,6 +219,7 @@ def define(**given: Any) -> OpSpec:
         TypeError: when a field is missing or unknown, or the name or code is taken.
     """
     given.setdefault("magnitude", None)
+    given.setdefault("ulp_complex", given.get("ulp"))
     spec = OpSpec(**given)
     if spec.name in OPS or any(o.code == spec.code for o in OPS.values()):
         raise TypeError(f"op {spec.name} (0x{spec.code:02x}): the name or code is taken")
@@ -238,7 +245,7 @@ def check_dtype(spec_name: str, dtype: DType, accepts: Sequence[DType]) -> None:
         f"{spec_name} does not take {dtype}",
         op=spec_name,
         rule="one of " + ", ".join(d.name for d in accepts),
-        hint="x.astype(...) to one of these",
+        hint="dd.real(x), dd.imag(x) or dd.absolute(x)" if dtype.kind == "c" else "x.astype(...) to one of these",
     )
 
 

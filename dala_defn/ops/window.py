@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dala_defn.dtypes import FLOATS, NUMERIC, DType
+from dala_defn.dtypes import FLOATS, NUMBERS, NUMERIC, DType
 from dala_defn.errors import ShapeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit
@@ -41,9 +41,9 @@ def _out_shape(name: str, shape: Shape, *, window: Ints, strides: Ints, low: Int
     return tuple(n if (w, s) == (1, 1) else window_size(n, w, s, lo, hi) for n, w, s, lo, hi in rows)
 
 
-def _window_infer(name: str) -> Callable[..., tuple[Type, ...]]:
+def _window_infer(name: str, accepts: Sequence[DType]) -> Callable[..., tuple[Type, ...]]:
     def infer(x: Type, **attrs: Any) -> tuple[Type, ...]:
-        check_dtype(name, x.dtype, NUMERIC)
+        check_dtype(name, x.dtype, accepts)
         return (Type(x.dtype, _out_shape(name, x.shape, **attrs)),)
 
     return infer
@@ -197,9 +197,9 @@ window_sum: OpSpec = define(
     code=0xA0,
     family="window",
     attrs=ATTRS,
-    accepts=NUMERIC,
+    accepts=NUMBERS,
     result="own",
-    infer=_window_infer("window_sum"),
+    infer=_window_infer("window_sum", NUMBERS),
     reference=_window_sum,
     vjp=_sum_vjp,
     jvp=LINEAR,
@@ -220,7 +220,7 @@ window_max: OpSpec = define(
     attrs=ATTRS,
     accepts=NUMERIC,
     result="own",
-    infer=_window_infer("window_max"),
+    infer=_window_infer("window_max", NUMERIC),
     reference=_window_max,
     vjp=lambda ct, x, y, **attrs: (window_max_spread(x, ct, **attrs),),
     jvp=lambda tangents, x, y, **attrs: (window_max_pick(x, tangents[0], **attrs),),

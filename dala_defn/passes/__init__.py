@@ -2,10 +2,12 @@
 
 from dala_defn.passes.base import PASSES, Pass
 from dala_defn.passes.batch import Batch, batch_graph
+from dala_defn.passes.complex_pairs import ComplexPairs
 from dala_defn.passes.cse import Cse, cse
 from dala_defn.passes.cut import cut
 from dala_defn.passes.dce import Dce, dce
 from dala_defn.passes.fold import Fold
+from dala_defn.passes.fuse import Fuse
 from dala_defn.passes.grad import Grad, Vjp, grad_graph, vjp_graph
 from dala_defn.passes.inline import Inline, inline_calls
 from dala_defn.passes.jvp import Jvp, jvp_graph
@@ -17,9 +19,11 @@ __all__ = [
     "DEFAULT",
     "PASSES",
     "Batch",
+    "ComplexPairs",
     "Cse",
     "Dce",
     "Fold",
+    "Fuse",
     "Grad",
     "Inline",
     "Jvp",

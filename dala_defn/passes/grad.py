@@ -56,7 +56,9 @@ def grad_graph(graph: Graph, wrt: Sequence[int]) -> Graph:
         raise _at(
             DTypeError(
                 f"a gradient needs a float result, not {first.type}",
-                hint="x.astype(dd.float32) inside the function, or a float result",
+                hint="dd.real(...), dd.imag(...) or dd.absolute(...) of it; dd.jvp for a holomorphic derivative"
+                if first.type.dtype.kind == "c"
+                else "x.astype(dd.float32) inside the function, or a float result",
             ),
             first,
         )

@@ -12,9 +12,12 @@ from typing import ClassVar
 from dala_defn import ops
 from dala_defn.ir import Graph
 from dala_defn.passes.base import PASSES, Pass, everywhere, register
+from dala_defn.passes.complex_pairs import ComplexPairs
 from dala_defn.passes.cse import Cse
 from dala_defn.passes.dce import Dce
 from dala_defn.passes.fold import Fold
+from dala_defn.passes.fuse import Fuse
+from dala_defn.passes.inline import Inline
 from dala_defn.passes.lower import Lower
 from dala_defn.passes.simplify import Simplify
 
@@ -86,12 +89,34 @@ PASSES["default"] = DEFAULT
 
 
 def compile_passes(graph: Graph) -> Graph:
-    """The graph as it is compiled and exported: lowered and simplified.
+    """The graph as it is compiled and exported: lowered (complex values are pairs of real ones) and simplified.
 
     With ``DALA_VERIFY=1`` in the environment the graph is verified after every pass.
     """
     verify = ops.verify if os.environ.get("DALA_VERIFY") == "1" else None
-    return dataclasses.replace(DEFAULT, verify=verify).run(Lower().run(graph))
+    return dataclasses.replace(DEFAULT, verify=verify).run(ComplexPairs().run(Lower().run(graph)))
 
 
-__all__ = ["DEFAULT", "PASSES", "Pass", "Pipeline", "Step", "compile_passes", "everywhere", "register"]
+# What the native executor does to a compiled graph: all that is left of functions is written out, and fused anew.
+NATIVE = Pipeline((Inline(differentiated=True), Cse(), Dce()))
+
+
+def native_passes(graph: Graph) -> Graph:
+    """A compiled graph as the native executor loads it: with fused nodes."""
+    verify = ops.verify if os.environ.get("DALA_VERIFY") == "1" else None
+    graph = dataclasses.replace(NATIVE, verify=verify).run(graph)
+    return Pipeline((Fuse(),), verify=verify).run(graph)
+
+
+__all__ = [
+    "DEFAULT",
+    "NATIVE",
+    "PASSES",
+    "Pass",
+    "Pipeline",
+    "Step",
+    "compile_passes",
+    "everywhere",
+    "native_passes",
+    "register",
+]

@@ -93,9 +93,10 @@ def constant_of(v: Value) -> np.ndarray[Any, Any] | None:
 
 
 def is_number(v: Value, number: float) -> bool:
-    """Whether all elements equal a number, the sign of a float zero included."""
+    """Whether all elements equal a number, the sign of a float zero included; a complex 1 is not neutral: inf * 1 is
+    NaN in one part."""
     array = constant_of(v)
-    if array is None or array.size == 0 or not bool(np.all(array == number)):
+    if array is None or array.size == 0 or array.dtype.kind == "c" or not bool(np.all(array == number)):
         return False
     if number != 0 or not v.type.dtype.is_float:
         return True

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dala_defn.dtypes import DType, bfloat16, bool_, float16, float32, float64
+from dala_defn.dtypes import DType, bfloat16, bool_, float16, float32, float64, real_of
 from dala_defn.ir import Graph, Value
 from dala_defn.ops.spec import OPS
 from dala_defn.passes.base import Pass, register
@@ -27,6 +27,10 @@ def holds(wide: DType, narrow: DType) -> bool:
     """Whether each value of ``narrow`` is one of ``wide``."""
     if wide is narrow or narrow is bool_:
         return True
+    if wide.kind == "c":
+        return holds(real_of(wide), real_of(narrow))
+    if narrow.kind == "c":
+        return False
     if narrow.is_float:
         return wide is float64 or (wide is float32 and narrow.itemsize == 2)
     bits = narrow.itemsize * 8 - (narrow.kind == "i")
@@ -82,7 +86,9 @@ def _reshaped(m: Match) -> Any:
 
 def _finite(v: Value) -> bool:
     array = constant_of(v)
-    return array is not None and bool(np.all(np.isfinite(array.astype(np.float64))))
+    if array is None or array.dtype.kind == "c":
+        return False
+    return bool(np.all(np.isfinite(array.astype(np.float64))))
 
 
 def _no_zero(v: Value) -> bool:

@@ -11,10 +11,9 @@ import numpy as np
 from dala_defn import dtypes, trees
 from dala_defn import functions as F
 from dala_defn.arguments import TensorSpec, spec
-from dala_defn.artifacts import dims_of, write_file, write_program
+from dala_defn.artifacts import dims_of, read_file, write_file, write_program
 from dala_defn.defn import Defn
 from dala_defn.errors import ArgumentError, FileFormatError, ShapeError
-from dala_defn.export import read_file
 from dala_defn.ir import Type, container
 from dala_defn.ir.program import STATE, Arg, Entry, Program, Result
 from dala_defn.layers.base import Variable
@@ -122,7 +121,7 @@ def _entry(
     given += [Arg(f"captured_{i}", f"{STATE}captured/{name}/{i}") for i in range(len(captured))]
     names = list(results) or [str(i) for i in range(len(graph.outputs) - len(renewed))]
     outs = [Result(role.removeprefix(STATE), role) for role in renewed] + [Result(n) for n in names]
-    return Entry(name, graph, tuple(given), tuple(outs)), captured
+    return Entry(name, graph, tuple(given), tuple(outs)).shown_as(compiled.traced.graph), captured
 
 
 def _named(s: TensorSpec, batch: str) -> TensorSpec:

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result, clip};
+use crate::signature::{self, PrivateKey, PublicKey, SIGNATURE_BYTES};
 use crate::value::{MAX_RANK, Ty};
 
 /// The longest header.
@@ -69,8 +70,30 @@ impl Container {
         Self::new(Source(Arc::new(Storage::Owned(bytes.to_vec()))))
     }
 
-    /// Maps the file at `path`.
+    /// The same with the content of its `FILE.sig`, which must be right, and by one of the `trusted` keys where there
+    /// are any; these demand a signature.
+    pub fn load_signed(
+        bytes: &[u8],
+        signature: Option<&[u8]>,
+        trusted: &[PublicKey],
+    ) -> Result<Self> {
+        check_signature(bytes, signature, trusted)?;
+        Self::load(bytes)
+    }
+
+    /// Maps the file at `path`. A `FILE.sig` beside it must be its signature.
     pub fn open(path: &Path) -> Result<Self> {
+        Self::open_trusted(path, &[])
+    }
+
+    /// The same, and where there are `trusted` keys, the file must be signed by one of them.
+    pub fn open_trusted(path: &Path, trusted: &[PublicKey]) -> Result<Self> {
+        let source = Self::map(path)?;
+        check_signature(&source, signature::read_beside(path)?.as_deref(), trusted)?;
+        Self::new(source)
+    }
+
+    fn map(path: &Path) -> Result<Source> {
         let fail = |e: std::io::Error| Error::io(format!("{}: {e}", path.display()));
         let file = File::open(path).map_err(fail)?;
         let length = file.metadata().map_err(fail)?;
@@ -78,28 +101,18 @@ impl Container {
             return Err(Error::io(format!("{}: not a file", path.display())));
         }
         if length.len() == 0 {
-            return Self::load(&[]);
+            return Ok(Source(Arc::new(Storage::Owned(Vec::new()))));
         }
         // SAFETY: the map is only read. As with every mapped file, whoever may write the file must not shrink or
         // change it while it is in use; `docs/format.md` asks for replacing files instead.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(fail)?;
-        Self::new(Source(Arc::new(Storage::Mapped(map))))
+        Ok(Source(Arc::new(Storage::Mapped(map))))
     }
 
     fn new(source: Source) -> Result<Self> {
         let bad = |message: &str| Error::invalid_file(message);
-        let size = source
-            .first_chunk::<8>()
-            .map(|n| u64::from_le_bytes(*n))
-            .ok_or_else(|| bad("the file is shorter than 8 bytes"))?;
-        let size = usize::try_from(size)
-            .ok()
-            .filter(|n| *n <= MAX_HEADER)
-            .ok_or_else(|| bad("the header is longer than 100 MB"))?;
-        let data = 8 + size;
-        let header = source
-            .get(8..data)
-            .ok_or_else(|| bad("the file ends inside its header"))?;
+        let signed = signed_part(&source)?;
+        let (data, header) = (signed.len(), &signed[8..]);
         let Pairs(items) = serde_json::from_slice::<Pairs<Item>>(header)
             .map_err(|e| Error::invalid_file(format!("the header does not read: {e}")))?;
         let mut metadata = None;
@@ -190,6 +203,41 @@ impl Container {
     /// The whole file: keep it as long as [`Container::bytes`] is used without a copy.
     pub fn source(&self) -> Source {
         self.source.clone()
+    }
+}
+
+/// The length prefix and the header of a file, which is what signatures are made of.
+pub fn signed_part(bytes: &[u8]) -> Result<&[u8]> {
+    let bad = |message: &str| Error::invalid_file(message);
+    let size = bytes
+        .first_chunk::<8>()
+        .map(|n| u64::from_le_bytes(*n))
+        .ok_or_else(|| bad("the file is shorter than 8 bytes"))?;
+    let size = usize::try_from(size)
+        .ok()
+        .filter(|n| *n <= MAX_HEADER)
+        .ok_or_else(|| bad("the header is longer than 100 MB"))?;
+    bytes
+        .get(..8 + size)
+        .ok_or_else(|| bad("the file ends inside its header"))
+}
+
+/// The content of `FILE.sig` for the bytes of a file, of which the header is enough. Nothing but the header's length is
+/// checked: sign what you have loaded.
+pub fn sign(bytes: &[u8], private: &PrivateKey) -> Result<[u8; SIGNATURE_BYTES]> {
+    Ok(signature::sign(private, signed_part(bytes)?))
+}
+
+/// Checks a signature where there is one, and gives the signer; without one, `trusted` must be empty.
+pub fn check_signature(
+    bytes: &[u8],
+    signature: Option<&[u8]>,
+    trusted: &[PublicKey],
+) -> Result<Option<PublicKey>> {
+    match signature {
+        Some(signature) => signature::verify(signature, signed_part(bytes)?, trusted).map(Some),
+        None if trusted.is_empty() => Ok(None),
+        None => Err(signature::missing()),
     }
 }
 

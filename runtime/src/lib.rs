@@ -25,6 +25,7 @@ mod plan;
 pub mod program;
 mod run;
 mod show;
+pub mod signature;
 mod symbolic;
 mod tensor;
 pub mod value;

@@ -13,26 +13,29 @@ const EDGE: usize = 3;
 const PRECISION: usize = 8;
 const LINE: usize = 75;
 
-/// The template with `{0}`, `{1}` ... replaced by the values.
+/// The template with `{0}`, `{1}` ... replaced by the values, and `{{` and `}}` by single ones.
 pub fn fill(template: &str, values: &[Shown<'_>]) -> String {
     let mut out = String::new();
     let mut rest = template;
-    while let Some(at) = rest.find('{') {
+    while let Some(at) = rest.find(['{', '}']) {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let index = rest[1..]
-            .find('}')
-            .filter(|n| rest[1..=*n].bytes().all(|b| b.is_ascii_digit()))
-            .and_then(|n| Some((n, rest[1..=n].parse::<usize>().ok()?)));
-        match index.and_then(|(n, i)| Some((n, values.get(i)?))) {
-            Some((n, value)) => {
-                out.push_str(&show(value));
-                rest = &rest[n + 2..];
-            }
-            None => {
-                out.push('{');
-                rest = &rest[1..];
-            }
+        let number = || {
+            let end = rest.find('}').filter(|end| *end <= 7)?;
+            let digits = rest.get(1..end)?;
+            let valid = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+            let value = values.get(digits.parse::<usize>().ok().filter(|_| valid)?)?;
+            Some((end + 1, value))
+        };
+        if rest.starts_with("{{") || rest.starts_with("}}") {
+            out.push_str(&rest[..1]);
+            rest = &rest[2..];
+        } else if let Some((end, value)) = number() {
+            out.push_str(&show(value));
+            rest = &rest[end..];
+        } else {
+            out.push_str(&rest[..1]);
+            rest = &rest[1..];
         }
     }
     out + rest
@@ -56,7 +59,10 @@ pub fn show(value: &Shown<'_>) -> String {
         floats(&elements.map(|p| digits(p, view.dtype)).collect::<Vec<_>>())
     } else {
         let words: Vec<String> = elements.map(|p| whole(p, view.dtype)).collect();
-        let width = words.iter().map(String::len).max().unwrap_or(0);
+        let width = match view.dtype {
+            DType::Bool if !view.shape.is_empty() => "False".len(),
+            _ => words.iter().map(String::len).max().unwrap_or(0),
+        };
         words.iter().map(|w| format!("{w:>width$}")).collect()
     };
     let mut words = words.into_iter();
@@ -342,6 +348,7 @@ mod tests {
             ),
             (text(&[7i32, -100], DType::I32, &[2]), "<[   7 -100]>"),
             (text(&[1u8, 0], DType::Bool, &[2]), "<[ True False]>"),
+            (text(&[1u8, 1], DType::Bool, &[2]), "<[ True  True]>"),
             (text(&[1u8], DType::Bool, &[]), "<True>"),
             (text(&[0i32; 0], DType::I32, &[0]), "<[]>"),
             (text(&[f16::from_f32(0.1)], DType::F16, &[]), "<0.1>"),
@@ -379,7 +386,8 @@ mod tests {
         for (template, wanted) in [
             ("x = {0}, again {0}", "x = 42, again 42"),
             ("{1} {} {x} {0", "{1} {} {x} {0"),
-            ("{{0}}", "{42}"),
+            ("{{0}} {{{0}}} }}", "{0} {42} }"),
+            ("{1234567}", "{1234567}"),
             ("é{0}ü", "é42ü"),
         ] {
             assert_eq!(fill(template, &values), wanted);

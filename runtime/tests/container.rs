@@ -195,3 +195,37 @@ fn test_a_mapped_file_gives_the_same_results() {
         Status::IoError
     );
 }
+
+#[test]
+fn test_a_signature_beside_a_file_is_checked_and_one_in_the_way_is_not_passed_over() {
+    use dala_runtime::{file, signature};
+    let folder = std::env::temp_dir().join(format!("dala-signature-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (path, beside) = (folder.join("f.dala"), folder.join("f.dala.sig"));
+    let bytes = train();
+    std::fs::write(&path, &bytes).unwrap();
+    let (key, other) = ([1; 32], [2; 32]);
+    let signer = signature::public_key(&key);
+    let code = |trusted: &[[u8; 32]]| {
+        Container::open_trusted(&path, trusted)
+            .err()
+            .map(|e| e.code.clone())
+    };
+    assert_eq!(code(&[]), None);
+    assert_eq!(code(&[signer]).as_deref(), Some("signature-missing"));
+    std::fs::write(&beside, file::sign(&bytes, &key).unwrap()).unwrap();
+    assert_eq!(code(&[]), None);
+    assert_eq!(code(&[signature::public_key(&other), signer]), None);
+    assert_eq!(
+        code(&[signature::public_key(&other)]).as_deref(),
+        Some("signature-key")
+    );
+    let cut = &file::sign(&bytes, &key).unwrap()[..103];
+    std::fs::write(&beside, cut).unwrap();
+    assert_eq!(code(&[]).as_deref(), Some("signature"));
+    assert!(Container::load_signed(&bytes, Some(cut), &[]).is_err());
+    std::fs::remove_file(&beside).unwrap();
+    std::fs::create_dir(&beside).unwrap();
+    assert_eq!(code(&[]).as_deref(), Some("io-error"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
