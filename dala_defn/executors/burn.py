@@ -9,66 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dala_defn import bridge
+from dala_defn import bridge, hooks
 from dala_defn.array import Array
 from dala_defn.dtypes import as_dtype
+from dala_defn.executors.native import fused
 from dala_defn.ir import Graph, Node, Type, Value, frozen
 from dala_defn.ir.codec import encode
 from dala_defn.ir.program import Arg, Entry, Program, Result
+from dala_defn.ops import effects
 from dala_defn.ops.spec import OpSpec
 from dala_defn.passes.complex_pairs import has_complex
-from dala_defn.passes.kernels import kernel_plan
-from dala_defn.passes.pipeline import compile_passes, native_passes
+from dala_defn.passes.pipeline import compile_passes
 
 COMPLEX_CACHE = 1024
 COPIED = 64 << 20  # bytes
-
-
-def fused(entry: Entry) -> Entry:
-    """An entry with fused nodes, whose kernels are compiled and known to the runtime."""
-    graph = native_passes(entry.graph)
-    for g in [*graph.functions(), graph]:
-        for node in g.nodes:
-            if node.op == "fused":
-                _KERNELS.register(node)
-    return replace(entry, graph=graph)
-
-
-class _Registered:
-    """The kernels that the runtime knows already, by their names there."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def register(self, node: Node) -> None:
-        """Compiles the kernel of a node, unless that was done."""
-        a = node.attrs
-        name = kernel_name(node)
-        if name in self.names:
-            return
-        from dala_defn import codegen  # not before the first kernel: LLVM is large
-
-        plan = kernel_plan(a["function"], len(a["space"]), a["axes"], a["parallel"])
-        bridge.register_kernel(name, codegen.kernel(plan, a["key"]), codegen.ABI_VERSION)
-        self.names.add(name)
-
-
-_KERNELS = _Registered()
-
-
-def kernel_name(node: Node) -> str:
-    """The name of a fused node's kernel: its key, and all that a kernel takes for granted about memory.
-
-    ``KEY:f32[0,1];f32[1]->f32[0,1]/2/1`` takes two operands, the second only along axis 1, and gives one result in a
-    space of two axes, of which one may be split.
-    """
-    a = node.attrs
-    axes = iter(a["axes"])
-    sides = [
-        ";".join([f"{v.type.dtype.short}[{','.join([str(next(axes)) for _ in v.type.shape])}]" for v in values])
-        for values in (node.inputs, node.outputs)
-    ]
-    return f"{a['key']}:{'->'.join(sides)}/{len(a['space'])}/{a['parallel']}"
 
 
 class BurnExecutor:
@@ -79,6 +33,7 @@ class BurnExecutor:
         self.engine = bridge.Engine(engine, options)
         # Kernels work on host memory. DALA_FUSE=0 is there to compare with.
         self.fuse = engine == "flex" and os.environ.get("DALA_FUSE") != "0"
+        hooks.set_handler(effects.handle)
         self._complex: OrderedDict[Any, bridge.Loaded] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -3,8 +3,8 @@
     python tests/bench/kernels.py [--rounds N] [--json FILE] [--only WORDS]
 
 Every case runs on the same inputs, its results are checked against float64 first, and the competitors take turns
-(A B A B). Printed are medians and their ratio to the best peer's; no time is ever asserted. ``dala, unfused`` is the same
-program without kernels.
+(A B A B). Printed are medians and their ratio to the best peer's; no time is ever asserted. ``dala, unfused`` is the
+same program without kernels.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def elementwise(
             scale = np.max(np.abs(w))
             error = float(np.max(np.abs(np.asarray(x, np.float64) - w)) / scale)
             assert error < tolerance, f"{title}, {name}: off by {error} of the largest"
-        case.works[name] = (lambda g=g, given=given: g(*given))
+        case.works[name] = lambda g=g, given=given: g(*given)
     return case
 
 
@@ -254,7 +254,10 @@ def cases() -> Iterator[tuple[str, Callable[[], Case]]]:
     )
     yield "chain", lambda: elementwise("200 ops on 16 floats", chain, [normal(16)], 200, 1e-5, resident=False)
     yield "affine", lambda: elementwise("x * 2 + 1 on 8 floats", affine, [normal(8)], 500, 1e-6, resident=False)
-    yield "reductions", lambda: elementwise("sums, var, normalise, 2048x2048", reductions, [normal(2048, 2048)], 1, 1e-5)
+    yield (
+        "reductions",
+        lambda: elementwise("sums, var, normalise, 2048x2048", reductions, [normal(2048, 2048)], 1, 1e-5),
+    )
     for adam, batch in itertools.product((False, True), (32, 256)):
         yield f"mlp {batch} {'adam' if adam else 'sgd'}", lambda b=batch, a=adam: mlp(b, a)
     yield "import", imports
