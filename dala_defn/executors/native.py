@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dala_defn import bridge
-from dala_defn.ir import Node
+from dala_defn.ir import Graph, Node
 from dala_defn.ir.program import Entry
 from dala_defn.passes.kernels import kernel_plan
 from dala_defn.passes.pipeline import native_passes
@@ -14,11 +14,20 @@ from dala_defn.passes.pipeline import native_passes
 def fused(entry: Entry) -> Entry:
     """An entry with fused nodes, whose kernels are compiled and known to the runtime."""
     graph = native_passes(entry.graph)
+    register_kernels(graph)
+    return replace(entry, graph=graph)
+
+
+def register_kernels(graph: Graph) -> None:
+    """Makes the kernels of a graph's fused nodes known to the runtime, compiled where they are new.
+
+    Raises:
+        EngineError: when a kernel cannot be made.
+    """
     for g in [*graph.functions(), graph]:
         for node in g.nodes:
             if node.op == "fused":
                 _KERNELS.register(node)
-    return replace(entry, graph=graph)
 
 
 class _Registered:
