@@ -105,7 +105,7 @@ class Trace:
 
     def place(self) -> Place | None:
         """The source place of what is being recorded."""
-        return here(layer_path())
+        return here(_layers.path)
 
     def record(self, spec: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Tracer, ...]:
         """Adds a node; gives its outputs."""
@@ -113,7 +113,7 @@ class Trace:
             known = self._literals.get(attrs["value"])
             if known is not None:
                 return (known,)
-        values = tuple([self.lift(a)._value for a in args])
+        values = tuple([a._value if type(a) is Tracer and a._trace is self else self.lift(a)._value for a in args])
         try:
             types = spec.infer(*[v.type for v in values], **attrs)
         except DalaError as error:

@@ -43,7 +43,10 @@ class Node:
         self.inputs = inputs
         self.attrs = attrs
         self.loc = loc
-        self.outputs = tuple([Value(t, "", self, i) for i, t in enumerate(types)])
+        if len(types) == 1:
+            self.outputs: tuple[Value, ...] = (Value(types[0], "", self),)
+        else:
+            self.outputs = tuple([Value(t, "", self, i) for i, t in enumerate(types)])
 
     @property
     def has_effect(self) -> bool:
