@@ -61,7 +61,9 @@ def number(value: Any, dtype: DType) -> Literal:
     found = _NUMBERS.get(key)
     if found is None:
         found = Literal(dtypes.scalar_array(value, dtype), dtype)
-        if type(value) in (int, float, bool) and value != 0:  # 0.0 and -0.0 are equal, and so are parts of complex numbers
+        if (
+            type(value) in (int, float, bool) and value != 0
+        ):  # 0.0 and -0.0 are equal, and so are parts of complex numbers
             if len(_NUMBERS) >= _MOST_NUMBERS:
                 _NUMBERS.clear()
             _NUMBERS[key] = found
