@@ -41,7 +41,7 @@ from dala_defn.custom import CustomVjp as _CustomVjp
 from dala_defn.custom import checkpoint, custom_jvp, custom_vjp
 from dala_defn.debug import pure_callback
 from dala_defn.defn import Defn as _Defn
-from dala_defn.defn import defn
+from dala_defn.defn import cache_info, defn
 from dala_defn.dtypes import (
     bfloat16,
     bool_,
@@ -78,6 +78,7 @@ from dala_defn.errors import (
     IndexOutOfRange,
     OutOfMemory,
     ParseError,
+    RetraceError,
     ShapeError,
     SignatureError,
     TraceError,
@@ -124,6 +125,7 @@ __all__ = [
     "Model",
     "OutOfMemory",
     "ParseError",
+    "RetraceError",
     "Sequential",
     "ShapeError",
     "SignatureError",
@@ -133,6 +135,7 @@ __all__ = [
     "associative_scan",
     "bfloat16",
     "bool_",
+    "cache_info",
     "callbacks",
     "checkpoint",
     "complex128",
@@ -225,6 +228,6 @@ for _holder in (
 ):
     errors.boundaries(_holder)
 errors.boundaries(Array, but=("__array__",))
-errors.boundaries(_Defn, ["lower", "compile", "export"])
+errors.boundaries(_Defn, ["lower", "compile", "export", "explain"])
 errors.install_excepthook()
 _install_eager()

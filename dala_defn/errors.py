@@ -186,6 +186,12 @@ class EscapedTracerError(DalaError, RuntimeError):
     default_code = "E402"
 
 
+class RetraceError(DalaError, RuntimeError):
+    """A function that would be traced more often than it may be."""
+
+    default_code = "E404"
+
+
 class GradientError(DalaError, ValueError):
     """A derivative that does not exist."""
 
