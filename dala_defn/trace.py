@@ -92,6 +92,7 @@ class Trace:
         self.captures: list[Any] = []
         self.nodes: list[Node] = []
         self.open = True
+        self.read: list[Any] = []  # arrays whose numbers were read outside the graph
         self.token: Tracer | None = None  # that of the last effect
         self._captured: dict[int, Tracer] = {}
         self._literals: dict[Literal, Tracer] = {}
