@@ -22,7 +22,7 @@ from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.passes.pipeline import compile_passes
 from dala_defn.plans import MISS, Plan, Writer
 from dala_defn.sources import Location
-from dala_defn.trace import Tracer, trace_function
+from dala_defn.trace import Tracer, prepared, trace_function
 
 
 class Traced:
@@ -38,7 +38,7 @@ class Traced:
 
         def body(*leaves: Any) -> list[Any]:
             traces.append(ops.current_trace())
-            out = arguments.apply(f, bound, leaves)
+            out = arguments.apply(prepared(f), bound, leaves)
             flat = trees.flatten_with_paths(out)
             for path, leaf in flat:
                 if not isinstance(leaf, (Tracer, Array, np.ndarray, np.generic)) and dtypes.weak_kind(leaf) is None:

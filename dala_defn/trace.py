@@ -59,7 +59,10 @@ class Tracer(Operators):
         )
 
     def __bool__(self) -> bool:
-        raise self._refuse("a truth value", "dd.where(condition, x, y) to choose between values")
+        reason, instead = _explainers[0]() if _explainers else ("", "")
+        error = self._refuse("a truth value", instead or "dd.where(condition, x, y) to choose between values")
+        error.rule = reason
+        raise error
 
     def __int__(self) -> int:
         raise self._refuse("int()", "x.astype(dd.int32) for a conversion, a static argument for a Python number")
@@ -198,6 +201,21 @@ def tracing(trace: Trace) -> Iterator[Trace]:
     finally:
         trace.open = False
         ops.pop_trace(trace)
+
+
+_preparers: list[Callable[[Any], Any]] = []
+_explainers: list[Callable[[], tuple[str, str]]] = []
+
+
+def install_preparer(preparer: Callable[[Any], Any], explainer: Callable[[], tuple[str, str]]) -> None:
+    """Hands in what makes a function of the user ready to be traced, and what tells why a condition was not."""
+    _preparers[:] = [preparer]
+    _explainers[:] = [explainer]
+
+
+def prepared(f: Any) -> Any:
+    """A function in the form in which it is traced."""
+    return _preparers[0](f) if _preparers else f
 
 
 def trace_function(
