@@ -81,6 +81,7 @@ from dala_defn.errors import (
     RetraceError,
     ShapeError,
     SignatureError,
+    TimeLimitExceeded,
     TraceError,
     VerifyError,
 )
@@ -94,6 +95,7 @@ from dala_defn.functions.updates import At as _At
 from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
 from dala_defn.layers import Input
 from dala_defn.operators import Operators as _Operators
+from dala_defn.ops.effects import time_limit
 from dala_defn.shapes import DimExpr
 from dala_defn.trace import Tracer, name_scope
 from dala_defn.training import Model, Sequential
@@ -129,6 +131,7 @@ __all__ = [
     "Sequential",
     "ShapeError",
     "SignatureError",
+    "TimeLimitExceeded",
     "TraceError",
     "Tracer",
     "VerifyError",
@@ -190,6 +193,7 @@ __all__ = [
     "spec",
     "special",
     "switch",
+    "time_limit",
     "trees",
     "uint16",
     "uint32",
