@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,7 +23,7 @@ from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.passes.pipeline import compile_passes
 from dala_defn.plans import MISS, Plan, Writer
 from dala_defn.sources import Location
-from dala_defn.trace import Tracer, prepared, trace_function
+from dala_defn.trace import Tracer, growing, prepared, trace_function
 
 
 class Traced:
@@ -73,10 +74,14 @@ class Compiled:
 
     def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
         self.traced = traced
-        self.graph = compile_passes(traced.graph)
+        start = time.perf_counter()
+        with growing:
+            self.graph = compile_passes(traced.graph)
+        self.passes_seconds = time.perf_counter() - start
         entry = traced.entry("main", donate, self.graph)
         self.program = Program((entry,), dims_of([entry]))
         self.executable = runner.load(self.program)
+        self.load_seconds = time.perf_counter() - start - self.passes_seconds
         self.index = self.executable.entry("main")
         self.results = [v.type for v in traced.graph.outputs]
         self.donate = [*donate, *(False for _ in traced.captures)] if any(donate) else None

@@ -5,15 +5,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result, Status};
-use crate::host::HostView;
 use crate::show::fill;
 use crate::value::Ty;
 
-/// A value that a handler is shown; it may look at it until it returns.
-pub struct Shown<'a> {
-    pub ty: &'a Ty,
-    pub view: HostView<'a>,
-}
+pub use crate::show::Shown;
 
 /// What a handler is asked to do.
 pub enum Event<'a> {

@@ -3,7 +3,8 @@
 use half::{bf16, f16};
 
 use crate::dtype::DType;
-use crate::effects::Shown;
+use crate::host::HostView;
+use crate::value::Ty;
 
 /// Arrays with more elements are written without their middle.
 const THRESHOLD: usize = 20;
@@ -12,6 +13,12 @@ const EDGE: usize = 3;
 /// Digits after the point.
 const PRECISION: usize = 8;
 const LINE: usize = 75;
+
+/// A value that is shown; whoever sees it may look at it until it returns.
+pub struct Shown<'a> {
+    pub ty: &'a Ty,
+    pub view: HostView<'a>,
+}
 
 /// The template with `{0}`, `{1}` ... replaced by the values, and `{{` and `}}` by single ones.
 pub fn fill(template: &str, values: &[Shown<'_>]) -> String {
@@ -309,8 +316,7 @@ fn positional(text: &str) -> (String, String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{HostView, dense_strides};
-    use crate::value::Ty;
+    use crate::host::dense_strides;
 
     fn text<T>(values: &[T], dtype: DType, shape: &[usize]) -> String {
         let ty = Ty::new(dtype, shape.to_vec()).unwrap();
