@@ -156,7 +156,7 @@ void dala_set_handler(dala_handler handler, void *user);
  * its space; `strides`, in bytes, those of each operand and then each result along each axis of the space (row after
  * row), 0 along axes that it does not have. The call computes the part [begin, end) of the leading axes that may be
  * split, counted as one; it touches nothing outside of the extents, and different parts may run on different threads.
- * A result of a graph of elementwise ops may be the very memory of an operand of the same type and axes.
+ * The only result of a graph of elementwise ops may be the very memory of an operand of the same type and axes.
  * Anything but 0 fails the run. */
 #define DALA_KERNEL_ABI 1
 typedef int32_t (*dala_kernel)(void *const *data, const int64_t *extents, const int64_t *strides, int64_t begin,

@@ -302,7 +302,7 @@ impl<B: ExecBackend> Builder<'_, B> {
                 }
             }
             Work::Kernel(mut fused) => {
-                fused.in_place.retain(|(_, k)| {
+                fused.in_place.retain(|k| {
                     let same = draft.args.iter().filter(|v| **v == draft.args[*k]);
                     matches!(args[*k], Source::Move(_)) && same.count() == 1
                 });

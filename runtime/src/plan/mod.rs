@@ -64,8 +64,8 @@ pub struct Fused {
     pub axes: Vec<i64>,
     /// Strides of the results in bytes, as the kernel takes them.
     pub out_strides: Vec<i64>,
-    /// Which result may take the memory of which operand, if nobody else holds it.
-    pub in_place: Vec<(usize, usize)>,
+    /// The operands whose memory may take the only result, if nobody else holds it.
+    pub in_place: Vec<usize>,
 }
 
 /// A loop while a condition holds. Both functions take all operands in their first slots.

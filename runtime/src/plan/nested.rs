@@ -248,15 +248,13 @@ impl<B: ExecBackend> Planner<'_, B> {
             return Ok(None);
         };
         same(declared, &self.result_types(function, types, env)?)?;
-        let mut in_place = Vec::new();
-        if self.is_elementwise(function) {
-            for (r, (out, (_, over))) in declared.iter().zip(results).enumerate() {
+        let in_place = match (declared, results) {
+            ([out], [(_, over)]) if shape.is_covered_by(over) && self.is_elementwise(function) => {
                 let fits = |k: &usize| types[*k] == *out && operands[*k].1 == *over;
-                if shape.is_covered_by(over) {
-                    in_place.extend((0..types.len()).filter(fits).map(|k| (r, k)));
-                }
+                (0..types.len()).filter(fits).collect()
             }
-        }
+            _ => Vec::new(),
+        };
         let mut out_strides = vec![0; results.len() * rank];
         for (k, (ty, (_, axes))) in declared.iter().zip(results).enumerate() {
             add_strides(

@@ -22,16 +22,14 @@ impl<B: ExecBackend> Run<'_, B> {
     ) -> Result<()> {
         let rank = fused.extents.len();
         let operands = step.args.len();
-        // For each result the slot and the memory that it takes over, if any.
-        let mut taken: Vec<Option<(usize, *mut c_void)>> = vec![None; step.outs.len()];
-        for (r, k) in &fused.in_place {
+        let mut free = None;
+        for k in &fused.in_place {
             if let Source::Move(slot) = &step.args[*k]
-                && taken[*r].is_none()
-                && taken.iter().flatten().all(|(other, _)| other != slot)
                 && let Some(val) = &mut frame[*slot]
                 && let Some(memory) = B::dense_mut(val)
             {
-                taken[*r] = Some((*slot, memory.cast()));
+                free = Some((*slot, memory));
+                break;
             }
         }
         let mut data: Vec<*mut c_void> = Vec::with_capacity(operands + step.outs.len());
@@ -51,34 +49,30 @@ impl<B: ExecBackend> Run<'_, B> {
         strides.extend_from_slice(&fused.out_strides);
 
         let mut outs = Vec::new();
-        for (ty, taken) in step.outs.iter().zip(&taken) {
-            if let Some((_, memory)) = taken {
-                data.push(*memory);
-                outs.push(None);
-                continue;
+        if let Some((_, memory)) = free {
+            data.push(memory.cast());
+        } else {
+            for ty in &step.outs {
+                // Without a part to compute nothing would be written.
+                let make = if fused.units == 0 {
+                    Out::zeros
+                } else {
+                    Out::new
+                };
+                let mut out = make(ty.elements(), ty.dtype.itemsize());
+                data.push(out.ptr().cast());
+                outs.push(out);
             }
-            // Without a part to compute nothing would be written.
-            let make = if fused.units == 0 {
-                Out::zeros
-            } else {
-                Out::new
-            };
-            let mut out = make(ty.elements(), ty.dtype.itemsize());
-            data.push(out.ptr().cast());
-            outs.push(Some(out));
         }
         call(fused, &data, &strides)?;
 
         let mut vals = Vec::with_capacity(step.outs.len());
-        for ((out, taken), ty) in outs.into_iter().zip(taken).zip(&step.outs) {
-            vals.push(match (out, taken) {
-                (Some(out), _) => {
-                    // SAFETY: the kernel has written every element of its results.
-                    B::upload(unsafe { out.finish() }, ty, self.device)?
-                }
-                (None, Some((slot, _))) => frame[slot].take().ok_or_else(used)?,
-                (None, None) => return Err(used()),
-            });
+        if let Some((slot, _)) = free {
+            vals.push(frame[slot].take().ok_or_else(used)?);
+        }
+        for (out, ty) in outs.into_iter().zip(&step.outs) {
+            // SAFETY: the kernel has written every element of its results.
+            vals.push(B::upload(unsafe { out.finish() }, ty, self.device)?);
         }
         release(frame, step);
         for (slot, val) in step.slots.iter().zip(vals) {
