@@ -126,7 +126,7 @@ def same(found: Any, wanted: Any, signs: bool) -> bool:
 
 
 # Signs that C leaves open: of what is infinite times the sine or cosine of an infinite angle, and of zeros there.
-OPEN = {"exp": 1, "sin": 3, "sinh": 3, "tan": 2, "tanh": 2}
+OPEN = {"exp": 1, "sin": 3, "sinh": 3, "tan": 2, "tanh": 2, "arctan": 2, "arctanh": 2}
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -487,6 +487,23 @@ def test_steps_along_the_conjugate_descend() -> None:
         values.append(float(v))
         z = z - 0.05 * g.conj()
     assert values == sorted(values, reverse=True) and values[-1] < 1e-6
+
+
+def test_optimizers_take_the_parts_of_complex_parameters() -> None:
+    adam = dd.optimizers.Adam(0.1)
+    with pytest.raises(dd.DTypeError, match="real parameters, not complex64"):
+        adam.init({"w": dd.array([1j])})
+
+    @dd.defn
+    def step(w: Any, state: Any) -> Any:
+        loss, g = dd.value_and_grad(lambda w: dd.sum(dd.absolute(dd.complex(*w) ** 2 - 1j) ** 2))(w)
+        return loss, *adam.update(w, g, state)
+
+    w = (dd.array([0.3, -1.0]), dd.array([0.2, 0.1]))
+    state = adam.init(w)
+    for _ in range(150):
+        loss, w, state = step(w, state)
+    assert float(loss) < 1e-3
 
 
 def test_vmap_over_complex_arrays() -> None:
