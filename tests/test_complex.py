@@ -599,8 +599,13 @@ def test_control_flow_on_complex_values() -> None:
     assert not has_complex(made) and {"cond", "while_loop", "scan"} <= {n.op for n in made.nodes}
     loop = next(n for n in made.nodes if n.op == "scan")
     assert (loop.attrs["consts"], loop.attrs["carries"], len(loop.inputs)) == (0, 2, 4)
-    with dd.using("reference"):
-        a, b, steps, c, sums, e, s = (np.asarray(v) for v in flowing(z, np.int32(3)))
+    for executor in ("flex", "reference"):
+        with dd.using(executor):
+            check_flow(z, [np.asarray(v) for v in flowing(z, np.int32(3))])
+
+
+def check_flow(z: Array, outs: list[Array]) -> None:
+    a, b, steps, c, sums, e, s = outs
     np.testing.assert_allclose(a, z * 1j)
     np.testing.assert_allclose(b, z * (1 + 1j) ** 3)
     assert steps == 4
@@ -618,12 +623,11 @@ def test_gradients_through_control_flow(which: int) -> None:
     def f(z: Any) -> Any:
         return dd.sum(dd.real(flowing(z, dd.array(3))[which] * (1 + 2j)))
 
-    with dd.using("reference"):
-        g = np.asarray(dd.grad(f)(z))
-        if which == 6:
-            np.testing.assert_allclose(g, 10 * z * (1 + 2j))  # the rule that was given
-            return
-        h = 1e-6
-        for i, d in enumerate(np.eye(3) * h):
-            dx, dy = ((float(f(z + u)) - float(f(z - u))) / (2 * h) for u in (d, 1j * d))
-            assert abs(g[i] - (dx - 1j * dy)) < 1e-6
+    g = np.asarray(dd.grad(f)(z))
+    if which == 6:
+        np.testing.assert_allclose(g, 10 * z * (1 + 2j))  # the rule that was given
+        return
+    h = 1e-6
+    for i, d in enumerate(np.eye(3) * h):
+        dx, dy = ((float(f(z + u)) - float(f(z - u))) / (2 * h) for u in (d, 1j * d))
+        assert abs(g[i] - (dx - 1j * dy)) < 1e-6
