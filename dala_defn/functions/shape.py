@@ -14,8 +14,10 @@ from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, DimExpr, as_shape, divide, normalize_axes, normalize_axis, show, size
 
 
-def reshape(x: Any, *shape: Any) -> Any:
+def reshape(x: Any, *shape: Any, copy: bool | None = None) -> Any:
     """The same elements in row-major order under another shape; one size may be -1.
+
+    ``copy`` changes nothing: arrays are immutable.
 
     Raises:
         ShapeError: when the number of elements differs, or -1 cannot be determined.
@@ -103,7 +105,7 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
     return transpose(x, order)
 
 
-def expand_dims(x: Any, axis: int | Sequence[int]) -> Any:
+def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
     """New axes of size 1.
 
     Example:
