@@ -10,7 +10,7 @@ import numpy as np
 from dala_defn import dtypes, ops
 from dala_defn.dtypes import DType
 from dala_defn.errors import ArgumentError, ArgumentTypeError
-from dala_defn.functions.base import convert, dtype_of, from_nested, is_value, literal, value
+from dala_defn.functions.base import convert, dtype_of, from_nested, is_value, literal, offset, value
 from dala_defn.functions.types import check_device
 from dala_defn.shapes import DimExpr, as_shape
 
@@ -172,7 +172,7 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     shape = (rows, columns)
     i = ops.OPS["iota"](shape=shape, axis=0, dtype=dtypes.int32)
     j = ops.OPS["iota"](shape=shape, axis=1, dtype=dtypes.int32)
-    return convert(ops.OPS["equal"](ops.OPS["add"](i, ops.lit(k, dtypes.int32)), j), to)
+    return convert(ops.OPS["equal"](ops.OPS["add"](i, ops.lit(offset(k, rows, columns), dtypes.int32)), j), to)
 
 
 def one_hot(x: Any, num_classes: int, dtype: Any = None) -> Any:

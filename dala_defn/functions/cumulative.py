@@ -139,7 +139,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     """The differences of neighbours along an axis, ``n`` times; bool gives whether they differ.
 
     Raises:
-        ShapeError: for an array of rank 0.
+        ShapeError: for an array of rank 0, or along an axis that may be shorter than ``n`` for all that is known.
 
     Example:
         >>> dd.diff(dd.array([1, 4, 9]))

@@ -11,7 +11,7 @@ import numpy as np
 from dala_defn import dtypes
 from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions import elementwise as E
-from dala_defn.functions.base import convert, dtype_of, is_value, literal, own, owned, real
+from dala_defn.functions.base import convert, dtype_of, is_value, literal, offset, own, owned, real
 from dala_defn.functions.creation import arange, eye, zeros
 from dala_defn.functions.joining import pad
 from dala_defn.functions.reduce import sum as _sum
@@ -142,7 +142,7 @@ def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
     shape = as_shape((N, N if M is None else M))
     i = OPS["iota"](shape=shape, axis=0, dtype=dtypes.int32)
     j = OPS["iota"](shape=shape, axis=1, dtype=dtypes.int32)
-    return convert(i + k >= j, dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype))
+    return convert(i + offset(k, *shape) >= j, dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype))
 
 
 def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from dala_defn import ops
 from dala_defn.dtypes import int32
 from dala_defn.errors import ArgumentError, ShapeError
-from dala_defn.functions.base import convert, dtype_of, operands, same, value
+from dala_defn.functions.base import convert, dtype_of, offset, operands, same, value
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, DimExpr, as_shape, divide, normalize_axes, normalize_axis, show, size
 
@@ -282,7 +282,7 @@ def _triangle(x: Any, k: int, lower: bool) -> Any:
     if len(x.shape) < 2:
         raise ShapeError("a triangle needs two axes")
     shape = tuple(x.shape[-2:])
-    i = OPS["add"](OPS["iota"](shape=shape, axis=0, dtype=int32), ops.lit(k, int32))
+    i = OPS["add"](OPS["iota"](shape=shape, axis=0, dtype=int32), ops.lit(offset(k, *shape), int32))
     j = OPS["iota"](shape=shape, axis=1, dtype=int32)
     inside = OPS["greater_equal" if lower else "less_equal"](i, j)
     return OPS["select"](inside, x, convert(0, dtype_of(x)))
