@@ -247,7 +247,7 @@ class Operators:
 
     def reshape(self, *shape: Any) -> Any:
         """Another shape; see ``dd.reshape``."""
-        return F.reshape(self, *shape)
+        return F.reshape(self, shape if len(shape) != 1 else shape[0])
 
     def transpose(self, *axes: Any) -> Any:
         """The axes in another order; see ``dd.transpose``."""

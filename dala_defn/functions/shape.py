@@ -14,7 +14,7 @@ from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, DimExpr, as_shape, divide, normalize_axes, normalize_axis, show, size
 
 
-def reshape(x: Any, *shape: Any, copy: bool | None = None) -> Any:
+def reshape(x: Any, shape: Any, *more: Any, copy: bool | None = None) -> Any:
     """The same elements in row-major order under another shape; one size may be -1.
 
     ``copy`` changes nothing: arrays are immutable.
@@ -28,7 +28,7 @@ def reshape(x: Any, *shape: Any, copy: bool | None = None) -> Any:
                [2, 3]], dtype=int32)
     """
     x = value(x)
-    given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    given = shape if isinstance(shape, (tuple, list)) and not more else (shape, *more)
     wanted = list(given)
     unknown = [i for i, d in enumerate(wanted) if not isinstance(d, (DimExpr, str)) and d == -1]
     if len(unknown) > 1:
