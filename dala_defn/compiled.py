@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dala_defn import dtypes, trees
+from dala_defn import dtypes, ops, trees
 from dala_defn.arguments import Arguments, Bound, as_operand, type_of
 from dala_defn.array import Array
 from dala_defn.artifacts import dims_of
@@ -22,7 +22,7 @@ from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.passes.pipeline import compile_passes
 from dala_defn.plans import MISS, Plan, Writer
 from dala_defn.sources import Location
-from dala_defn.trace import Tracer, trace_function
+from dala_defn.trace import Tracer, growing, prepared, trace_function
 
 
 class Traced:
@@ -34,9 +34,11 @@ class Traced:
         weak = [type_of(x, n)[1] for x, n in zip(bound.leaves, bound.names, strict=True)]
         shape: list[trees.Tree] = []
         paths: list[str] = []
+        traces: list[Any] = []
 
         def body(*leaves: Any) -> list[Any]:
-            out = arguments.apply(f, bound, leaves)
+            traces.append(ops.current_trace())
+            out = arguments.apply(prepared(f), bound, leaves)
             flat = trees.flatten_with_paths(out)
             for path, leaf in flat:
                 if not isinstance(leaf, (Tracer, Array, np.ndarray, np.generic)) and dtypes.weak_kind(leaf) is None:
@@ -52,7 +54,7 @@ class Traced:
         self.graph, self.captures = trace_function(body, self.types, arguments.function, bound.names, weak)
         self.tree = shape[0]
         self.result_names = paths
-        self.captured = Captured(f, self.captures)
+        self.captured = Captured(f, self.captures, bound.statics, traces[0])
 
     def entry(self, name: str, donate: Sequence[bool], graph: Graph | None = None) -> Entry:
         """The trace as an entry of a program; captures come last, as arguments."""
@@ -71,7 +73,8 @@ class Compiled:
 
     def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
         self.traced = traced
-        self.graph = compile_passes(traced.graph)
+        with growing:
+            self.graph = compile_passes(traced.graph)
         entry = traced.entry("main", donate, self.graph)
         self.program = Program((entry,), dims_of([entry]))
         self.executable = runner.load(self.program)

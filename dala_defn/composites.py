@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dala_defn import ops, trees
 from dala_defn.functions.base import dtype_of, value
 from dala_defn.ir import Graph, Type
-from dala_defn.trace import trace_function
+from dala_defn.trace import prepared, trace_function
 
 F = TypeVar("F", bound=Callable[..., Any])
 Runner = Callable[["Composite", tuple[Any, ...], Mapping[str, Any]], Any]
@@ -46,7 +46,8 @@ class Composite:
         known = self._graphs.get(key)
         if known is None:
             known = self._trace(args, types, attrs)
-            if not known[1]:
+            # Those of others may rely on what can change.
+            if not known[1] and (self.f.__module__ or "").partition(".")[0] == "dala_defn":
                 self._graphs[key] = known
                 while len(self._graphs) > CACHE:
                     self._graphs.popitem(last=False)
@@ -61,7 +62,7 @@ class Composite:
 
         def body(*inner: Any) -> list[Any]:
             rest = iter(inner)
-            leaves, tree = trees.flatten(self.f(*[x if x is None else next(rest) for x in args], **attrs))
+            leaves, tree = trees.flatten(prepared(self.f)(*[x if x is None else next(rest) for x in args], **attrs))
             shape.append(tree)
             return leaves
 

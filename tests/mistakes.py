@@ -109,17 +109,17 @@ MISTAKES = [
     # traced values
     Mistake(
         "if",
-        traced("x if x.sum() > 0 else -x"),
+        traced("x if x > 0 else -x"),
         "TraceError",
         TypeError,
-        ("truth value", "dd.where", "bool[]", "greater"),
+        ("one truth value", "dd.where", "dd.all", "bool[2, 3]", "greater"),
     ),
     Mistake("int", traced("x * int(v[0])"), "TraceError", TypeError, ("int()", "f32[]")),
     Mistake("range", traced("[x for _ in range(i[0])]"), "TraceError", TypeError, ("i32[]",)),
     Mistake("numpy", traced("np.asarray(x)"), "TraceError", TypeError, ("f32[2, 3]", "argument x")),
     Mistake(
         "escaped",
-        "kept = []\ndd.defn(lambda a: kept.append(a) or a)(x)\nkept[0] + 1  # here",
+        "kept = []\ndd.defn(lambda a: kept.append(a) or a)(x)  # here",
         "EscapedTracerError",
         RuntimeError,
         ("f32[2, 3]", "return the value"),
