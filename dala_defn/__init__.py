@@ -41,7 +41,7 @@ from dala_defn.custom import CustomVjp as _CustomVjp
 from dala_defn.custom import checkpoint, custom_jvp, custom_vjp
 from dala_defn.debug import pure_callback
 from dala_defn.defn import Defn as _Defn
-from dala_defn.defn import defn
+from dala_defn.defn import cache_info, defn
 from dala_defn.dtypes import (
     bfloat16,
     bool_,
@@ -78,8 +78,10 @@ from dala_defn.errors import (
     IndexOutOfRange,
     OutOfMemory,
     ParseError,
+    RetraceError,
     ShapeError,
     SignatureError,
+    TimeLimitExceeded,
     TraceError,
     VerifyError,
 )
@@ -96,6 +98,7 @@ from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
 from dala_defn.layers import Input
 from dala_defn.operators import Operators as _Operators
 from dala_defn.operators import install_protocols as _install_protocols
+from dala_defn.ops.effects import time_limit
 from dala_defn.protocols import function as _function
 from dala_defn.protocols import ufunc as _ufunc
 from dala_defn.shapes import DimExpr
@@ -133,15 +136,18 @@ __all__ = [
     "Model",
     "OutOfMemory",
     "ParseError",
+    "RetraceError",
     "Sequential",
     "ShapeError",
     "SignatureError",
+    "TimeLimitExceeded",
     "TraceError",
     "Tracer",
     "VerifyError",
     "associative_scan",
     "bfloat16",
     "bool_",
+    "cache_info",
     "callbacks",
     "checkpoint",
     "complex128",
@@ -196,6 +202,7 @@ __all__ = [
     "spec",
     "special",
     "switch",
+    "time_limit",
     "trees",
     "uint16",
     "uint32",
@@ -237,7 +244,7 @@ for _holder in (
 ):
     errors.boundaries(_holder)
 errors.boundaries(Array, but=("__array__",))
-errors.boundaries(_Defn, ["lower", "compile", "export"])
+errors.boundaries(_Defn, ["lower", "compile", "export", "explain"])
 errors.install_excepthook()
 _install_eager()
 _install_protocols(_ufunc, _function)

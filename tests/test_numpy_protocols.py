@@ -21,21 +21,13 @@ UNARY = "exp sin sqrt abs negative floor isnan log1p square cbrt exp2 sign rint 
 BINARY = "add subtract multiply divide power maximum minimum arctan2 less equal hypot logaddexp fmod copysign".split()
 
 
-def is_ours(y: Any) -> bool:
-    return isinstance(y, (dd.Array, dd.Tracer))
-
-
 @pytest.mark.parametrize("name", UNARY)
 def test_ufuncs_of_one(name: str) -> None:
     f = getattr(np, name)
 
-    def g(x: Any) -> Any:
-        y = f(x)
-        assert is_ours(y)
-        return y
-
     with np.errstate(all="ignore"):
-        for got in (g(dd.array(X)), dd.defn(g)(dd.array(X))):
+        for got in (f(dd.array(X)), dd.defn(lambda x: f(x))(dd.array(X))):
+            assert isinstance(got, dd.Array)
             assert np.allclose(np.asarray(got), f(X), rtol=1e-12, equal_nan=True)
 
 
@@ -64,7 +56,6 @@ def test_operators_beside_numpy_arrays() -> None:
             np.float64(2) * x,
             -(X**x),
         ]
-        assert all(is_ours(p) for p in parts)
         return tuple(p.astype(dd.float64) for p in parts)
 
     want = [X + X, X + X, X - X, X * X[0], X[0] / X, X.T @ X, X @ X.T, X > X, 2 * X, -(X**X)]
@@ -72,6 +63,7 @@ def test_operators_beside_numpy_arrays() -> None:
         want[-1] = -(X**X)
         for got in (f(dd.array(X)), dd.defn(f)(dd.array(X))):
             for g, w in zip(got, want, strict=True):
+                assert isinstance(g, dd.Array)
                 assert np.allclose(np.asarray(g), w, equal_nan=True)
 
 

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dala_defn import bridge
+from dala_defn import bridge, hooks
 from dala_defn.array import Array
 from dala_defn.dtypes import as_dtype
 from dala_defn.ir import Graph, Node, Type, Value, frozen
 from dala_defn.ir.codec import encode
 from dala_defn.ir.program import Arg, Entry, Program, Result
+from dala_defn.ops import effects
 from dala_defn.ops.spec import OpSpec
 from dala_defn.passes.complex_pairs import has_complex
 from dala_defn.passes.pipeline import compile_passes
@@ -27,6 +28,7 @@ class BurnExecutor:
     def __init__(self, engine: str = "flex", options: Mapping[str, Any] | None = None) -> None:
         self.name = engine
         self.engine = bridge.Engine(engine, options)
+        hooks.set_handler(effects.handle)
         self._complex: OrderedDict[Any, bridge.Loaded] = OrderedDict()
         self._lock = threading.Lock()
 
