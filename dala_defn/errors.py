@@ -258,6 +258,12 @@ class OutOfMemory(DalaError, MemoryError):
     default_code = "E803"
 
 
+class TimeLimitExceeded(DalaError, TimeoutError):
+    """A run that took longer than ``dd.time_limit`` allows."""
+
+    default_code = "E806"
+
+
 class DonatedError(DalaError, RuntimeError):
     """An array whose storage was given away."""
 
