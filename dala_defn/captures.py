@@ -69,6 +69,17 @@ def weak(x: Any) -> Callable[[], Any]:
         return lambda: x
 
 
+def _wrapped(x: Any) -> str | None:
+    """The attribute that holds the function of what wraps one; only its own are looked at, as asking may run code."""
+    own = x.__dict__ if hasattr(type(x), "__dict__") and isinstance(getattr(x, "__dict__", None), dict) else {}
+    if isinstance(own.get("f"), _CODE) and "__wrapped__" in own:
+        return "f"
+    for name in ("_apply", "__wrapped__"):
+        if isinstance(own.get(name), _CODE):
+            return name
+    return None
+
+
 class ByInstance(Generic[T]):
     """One thing for each object, told apart by identity, for as long as the object lives."""
 
@@ -209,12 +220,8 @@ class _Walk:
             self._child(index, "func")
         elif isinstance(x, (staticmethod, classmethod)):
             self._child(index, "__func__")
-        elif isinstance(getattr(x, "f", None), _CODE) and hasattr(x, "__wrapped__"):
-            self._child(index, "f")
-        elif isinstance(getattr(x, "_apply", None), _CODE):
-            self._child(index, "_apply")
-        elif isinstance(getattr(x, "__wrapped__", None), _CODE):
-            self._child(index, "__wrapped__")
+        elif (name := _wrapped(x)) is not None:
+            self._child(index, name)
         elif isinstance(x, (dict, list, tuple, collections.deque)):
             self._container(index, x)
         elif isinstance(x, (set, frozenset, bytearray, array.array)):

@@ -47,7 +47,7 @@ class Composite:
         if known is None:
             known = self._trace(args, types, attrs)
             # Those of others may rely on what can change.
-            if not known[1] and (self.f.__module__ or "").partition(".")[0] == "dala_defn":
+            if not known[1] and self._is_ours():
                 self._graphs[key] = known
                 while len(self._graphs) > CACHE:
                     self._graphs.popitem(last=False)
@@ -66,8 +66,12 @@ class Composite:
             shape.append(tree)
             return leaves
 
-        graph, captures = trace_function(body, types, self.name)
+        # What is traced once serves many calls, and stands at the place of each.
+        graph, captures = trace_function(body, types, self.name, located=not self._is_ours())
         return graph, captures, shape[0]
+
+    def _is_ours(self) -> bool:
+        return (self.f.__module__ or "").partition(".")[0] == "dala_defn"
 
 
 def composite(name: str) -> Callable[[F], F]:

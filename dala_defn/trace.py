@@ -96,6 +96,7 @@ class Trace:
         self.captures: list[Any] = []
         self.nodes: list[Node] = []
         self.open = True
+        self.located = True
         self.read: list[Any] = []  # arrays whose numbers were read outside the graph
         self.token: Tracer | None = None  # that of the last effect
         self._captured: dict[int, Tracer] = {}
@@ -108,8 +109,8 @@ class Trace:
         return Tracer(self, value, weak)
 
     def place(self) -> Place | None:
-        """The source place of what is being recorded."""
-        return here(_layers.path)
+        """The source place of what is being recorded; none in a function that is shared, whose calls have theirs."""
+        return here(_layers.path) if self.located else None
 
     def record(self, spec: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Tracer, ...]:
         """Adds a node; gives its outputs."""
@@ -276,14 +277,16 @@ def trace_function(
     name: str,
     names: Sequence[str] = (),
     weak: Sequence[str | None] = (),
+    located: bool = True,
 ) -> tuple[Graph, list[Any]]:
     """The graph of ``f`` applied to values of these types, and what it captured.
 
     ``f`` takes one traced value per type and returns a sequence of values. The graph's inputs are the arguments, then
-    the captures.
+    the captures. Its nodes have source places unless it is not ``located``, or made inside one that is not.
     """
     parent = ops.current_trace()
     trace = Trace(name, parent if isinstance(parent, Trace) else None)
+    trace.located = located and (trace.parent is None or trace.parent.located)
     with tracing(trace):
         args = [
             trace.argument(t, names[i] if i < len(names) else "", weak[i] if i < len(weak) else None)

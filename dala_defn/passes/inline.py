@@ -10,6 +10,7 @@ from dala_defn.ir import Graph, Node, Value
 from dala_defn.ops.structure import CALLED
 from dala_defn.passes.base import Pass, register
 from dala_defn.passes.rebuild import with_inputs
+from dala_defn.sources import Place
 
 PRIMAL = {"custom_vjp": "primal", "checkpoint": "function"}
 
@@ -39,10 +40,12 @@ class Inline(Pass):
                 inputs = tuple([frame.env.get(v, v) for v in node.inputs])
                 if node.op in called:
                     function = node.attrs[called[node.op]]
-                    frames.append(_Frame(function, dict(zip(function.inputs, inputs, strict=True)), node))
+                    inner = dict(zip(function.inputs, inputs, strict=True))
+                    frames.append(_Frame(function, inner, node, node.loc or frame.place))
                     break
                 if len(frames) > 1 or inputs != node.inputs:  # a function may be called twice: its nodes are copied
                     copy = with_inputs(node, inputs)
+                    copy.loc = node.loc or frame.place
                     frame.env.update(zip(node.outputs, copy.outputs, strict=True))
                     node = copy
                 nodes.append(node)
@@ -57,11 +60,12 @@ class Inline(Pass):
 class _Frame:
     """A function being copied: what is left of it, and what its values have become."""
 
-    def __init__(self, graph: Graph, env: dict[Value, Value], call: Node | None) -> None:
+    def __init__(self, graph: Graph, env: dict[Value, Value], call: Node | None, place: Place | None = None) -> None:
         self.graph = graph
         self.todo: Iterator[Node] = iter(graph.nodes)
         self.env = env
         self.call = call
+        self.place = place  # where nodes stand that have no place of their own: that of the call
 
 
 def inline_calls(graph: Graph) -> Graph:

@@ -45,6 +45,8 @@ struct Builder<'a, B: ExecBackend> {
     planner: &'a Planner<'a, B>,
     values: Vec<Value<B>>,
     drafts: Vec<Draft<B>>,
+    /// See [`Origin::site`].
+    site: Option<usize>,
 }
 
 /// Used by the results, or kept for whoever runs the steps.
@@ -64,6 +66,7 @@ impl<B: ExecBackend> Planner<'_, B> {
             planner: self,
             values: Vec::new(),
             drafts: Vec::new(),
+            site: None,
         };
         let args: Vec<usize> = inputs
             .iter()
@@ -87,6 +90,7 @@ impl<B: ExecBackend> Planner<'_, B> {
             planner: self,
             values: Vec::new(),
             drafts: Vec::new(),
+            site: None,
         };
         let args = inputs.iter().map(|ty| builder.value(ty.clone(), None));
         let args: Vec<usize> = args.collect();
@@ -131,6 +135,7 @@ impl<B: ExecBackend> Builder<'_, B> {
             let origin = Origin {
                 function: index,
                 node: n,
+                site: self.site,
             };
             let outs = self.node(node, origin, &numbering, env).map_err(|e| {
                 if e.node.is_some() {
@@ -169,7 +174,13 @@ impl<B: ExecBackend> Builder<'_, B> {
         let nested = self.planner.nested(&op, &types, &declared, env)?;
         let nested = match (nested, written_out(&op)) {
             (Some(nested), _) => nested,
-            (None, Some(function)) => return self.call(function, args, &types, &declared, env),
+            (None, Some(function)) => {
+                let outside = self.site;
+                self.site = node.loc.or(outside);
+                let outs = self.call(function, args, &types, &declared, env);
+                self.site = outside;
+                return outs;
+            }
             (None, None) => {
                 let outs = infer(&op, &types).map_err(invalid)?;
                 let scratch = if has_scratch(&op) {
@@ -371,7 +382,7 @@ impl<B: ExecBackend> Builder<'_, B> {
                 let name = match self.drafts.iter().find(|d| d.outs.contains(v)) {
                     Some(d) => {
                         let f = &program.functions[d.origin.function];
-                        let place = location(program, &f.nodes[d.origin.node])
+                        let place = location(program, &f.nodes[d.origin.node], d.origin)
                             .map_or_else(String::new, |at| format!(" at {}:{}", at.file, at.line));
                         format!("{} (node {} of {}{place})", d.name, d.origin.node, f.name)
                     }

@@ -38,6 +38,8 @@ pub enum Source<B: ExecBackend> {
 pub struct Origin {
     pub function: usize,
     pub node: usize,
+    /// The location of the innermost call it was written out for that has one: functions that are shared have none.
+    pub site: Option<usize>,
 }
 
 /// What a step does.
@@ -204,10 +206,10 @@ pub fn locate(program: &Program, origin: Origin, error: Error) -> Error {
     let node = &function.nodes[origin.node];
     error
         .at_op(node.op.info().name)
-        .at_node(origin.node, location(program, node))
+        .at_node(origin.node, location(program, node, origin))
         .with("function", function.name.as_str())
 }
 
-fn location(program: &Program, node: &Node) -> Option<Location> {
-    program.locations.get(node.loc)
+fn location(program: &Program, node: &Node, origin: Origin) -> Option<Location> {
+    program.locations.get(node.loc.or(origin.site))
 }
