@@ -897,3 +897,19 @@ def inside_with_and_try(x):
         if y > 0:
             y = y * 3
     return y
+
+
+# Here, because pytest changes the assert statements of test files.
+
+
+def checked_in_a_branch(x):
+    n = 3
+    if x > 0:
+        assert x < 10, f"too large for {n}: {x}"
+        return x
+    return -x
+
+
+def checked_without_a_message(x):
+    assert x < 1
+    return x

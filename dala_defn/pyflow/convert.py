@@ -116,7 +116,8 @@ def _make(code: CodeType, globals: Mapping[str, Any]) -> Rewritten | None:
     sites: list[Site] = []
 
     def unit(site: Site, name: str, free: tuple[str, ...], names: Mapping[str, Any]) -> CodeType:
-        return compile_unit(site, name, free, sites, names)
+        with _lock:  # sites are numbered as they are found
+            return compile_unit(site, name, free, sites, names)
 
     made = compile_function(scope, code.co_freevars, sites, globals)
     return None if made is None else (made, Flow(sites, unit, converted))

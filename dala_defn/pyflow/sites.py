@@ -90,6 +90,8 @@ class Site:
         bound = analyse.bound(listed) | also
         self.binds[name] = self.scope.mangled(bound - self.scope.globals)
         self.names |= bound | analyse.read(listed)
+        if "super" in self.names:
+            self.names |= frozenset(self.scope.parameters[:1])
 
     def place(self, node: Any = None) -> Location:
         """Where it, or a node inside it, stands in the user's file."""
