@@ -110,6 +110,7 @@ def value_and_grad(
 
     Returns:
         A function giving ``(value, gradient)``; the gradient has the structure of the argument (a tuple for several).
+        By a complex argument ``x + iy`` it is ``df/dx - i df/dy``: its conjugate points uphill.
 
     Raises:
         GradientError: for an integer argument, or an op without a derivative, naming its line.
