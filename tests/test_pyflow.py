@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flow_programs import PROGRAMS
+from flow_random import compiled
 
 import dala_defn as dd
 
@@ -27,17 +28,17 @@ def leaves(x):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_gives_what_plain_python_gives(name):
     p = PROGRAMS[name]
-    compiled = dd.defn(p.f, executor=EXECUTOR)
+    made = dd.defn(p.f, executor=EXECUTOR)
     for args in p.inputs:
         given = arrays(args)
         with dd.using(EXECUTOR):
             want = leaves(p.f(*given))
-        got = leaves(compiled(*given))
+        got = leaves(made(*given))
         assert len(want) == len(got)
         for a, b in zip(want, got, strict=True):
             assert a.shape == b.shape
             np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6, err_msg=f"{name}{args}")
-    assert compiled.traces <= len({tuple(np.shape(x) for x in args) for args in p.inputs})
+    assert made.traces <= len({tuple(np.shape(x) for x in args) for args in p.inputs})
 
 
 def scalar(f):
@@ -66,3 +67,24 @@ def test_a_gradient_is_that_of_plain_python(name):
                 up, down = f(dd.array(x + h), *given[1:]), f(dd.array(x - h), *given[1:])
                 want[i] = (np.asarray(up) - np.asarray(down)) / 2e-6
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=f"{name}{args}")
+
+
+def same_as_plain(seed, path):
+    text, f = compiled(seed, path)
+    g = dd.defn(f, executor=EXECUTOR)
+    for x, n, xs in [(0.3, 0, [1.0, -2.0, 0.5]), (2.5, 1, [3.0, 1.0, -1.0]), (-1.7, 3, [-0.5, -0.25, 2.0])]:
+        args = dd.array(x), dd.array(n), dd.array(xs)
+        with dd.using(EXECUTOR):
+            want = np.asarray(f(*args))
+        np.testing.assert_allclose(np.asarray(g(*args)), want, rtol=1e-4, atol=1e-5, err_msg=f"{(x, n, xs)}\n{text}")
+
+
+@pytest.mark.parametrize("seed", [*range(25), 124, 143, 223, 264, 318, 340])
+def test_a_random_program_gives_what_plain_python_gives(seed, tmp_path):
+    same_as_plain(seed, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1000, 2000))
+def test_many_random_programs_give_what_plain_python_gives(seed, tmp_path):
+    same_as_plain(seed, tmp_path)

@@ -90,6 +90,8 @@ class Rewriter:
             site.after = self.scope.mangled(live.after.get(node, live.kept))
             site.end = self.scope.mangled(region.live)
             site.head = self.scope.mangled(live.head.get(node, _NONE))
+            left = (*live.left.get(node, (live.kept, live.kept)), live.kept)
+            site.left = {code: self.scope.mangled(names) for code, names in enumerate(left, 1)}
             site.closed = region.closed
             if region.caught:
                 site.refusal = (
