@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import gc
+import re
+import runpy
 import sys
 import threading
 import traceback
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +24,7 @@ LIMIT = 1.0
 
 
 def defn(f, **options):
-    return dd.defn(f, executor="reference", **options)
+    return dd.defn(f, **options)
 
 
 def plain(n, xs, *rest, key=None, **more):
@@ -300,7 +303,7 @@ class Model:
     def __init__(self):
         self.limit = 1.0
 
-    @dd.defn(executor="reference")
+    @dd.defn
     def __call__(self, x):
         if x > self.limit:
             return x * 2
@@ -325,11 +328,10 @@ def test_layers_losses_and_schedules_of_the_user():
         each = dd.mean((y_true - y_pred) ** 2, axis=-1)
         return each if dd.max(each) < 100 else each * 0.5
 
-    with dd.using("reference"):
-        gate = Gate()
-        assert gate(dd.array([1.0, 2.0])).tolist() == [2.0, 4.0]
-        assert gate(dd.array([-1.0, -2.0])).tolist() == [-1.0, -2.0]
-        assert defn(dd.losses.get(capped))(dd.ones((2, 1)), dd.zeros((2, 1))).tolist() == [1.0, 1.0]
+    gate = Gate()
+    assert gate(dd.array([1.0, 2.0])).tolist() == [2.0, 4.0]
+    assert gate(dd.array([-1.0, -2.0])).tolist() == [-1.0, -2.0]
+    assert defn(dd.losses.get(capped))(dd.ones((2, 1)), dd.zeros((2, 1))).tolist() == [1.0, 1.0]
 
 
 def test_eager_transformations_rewrite_what_they_trace():
@@ -338,14 +340,13 @@ def test_eager_transformations_rewrite_what_they_trace():
             return x**3
         return x * 2
 
-    with dd.using("reference"):
-        assert dd.grad(f)(2.0).item() == 12.0
-        assert dd.grad(f)(0.5).item() == 2.0
-        assert dd.grad(dd.grad(f))(2.0).item() == 12.0
-        assert dd.vmap(f)(dd.array([0.5, 2.0])).tolist() == [1.0, 8.0]
-        assert dd.cond(dd.array(True), f, lambda x: x, X).item() == 8.0
-        assert dd.fori_loop(0, 3, lambda i, x: x + 1 if x < 4 else x, X).item() == 4.0
-        assert dd.while_loop(lambda x: 0 < x < 10, lambda x: f(x), X).item() == 512.0
+    assert dd.grad(f)(2.0).item() == 12.0
+    assert dd.grad(f)(0.5).item() == 2.0
+    assert dd.grad(dd.grad(f))(2.0).item() == 12.0
+    assert dd.vmap(f)(dd.array([0.5, 2.0])).tolist() == [1.0, 8.0]
+    assert dd.cond(dd.array(True), f, lambda x: x, X).item() == 8.0
+    assert dd.fori_loop(0, 3, lambda i, x: x + 1 if x < 4 else x, X).item() == 4.0
+    assert dd.while_loop(lambda x: 0 < x < 10, lambda x: f(x), X).item() == 512.0
 
 
 def test_conditions_on_captured_arrays_are_part_of_the_program():
@@ -396,11 +397,10 @@ def test_the_gradient_of_a_loop_with_a_condition_that_is_always_true():
             c = c * x if c < 1e9 else c
         return c
 
-    with dd.using("reference"):
-        for n in (5, dd.array(5)):
-            assert float(power(2.0, 5)) == 32.0
-            assert dd.defn(power, static_argnames="n" if n == 5 and type(n) is int else ())(2.0, n).item() == 32.0
-            assert dd.grad(lambda x, n=n: power(x, n))(2.0).item() == 80.0
+    for n in (5, dd.array(5)):
+        assert float(power(2.0, 5)) == 32.0
+        assert dd.defn(power, static_argnames="n" if n == 5 and type(n) is int else ())(2.0, n).item() == 32.0
+        assert dd.grad(lambda x, n=n: power(x, n))(2.0).item() == 80.0
 
 
 def test_compiled_functions_inside_others():
@@ -550,3 +550,13 @@ def test_the_graph_holds_the_control_flow():
     assert sorted(n.op for g in parsed.functions() for n in g.nodes) == sorted(
         n.op for g in graph.functions() for n in g.nodes
     )
+
+
+def test_the_page_on_control_flow(tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "control-flow.md").read_text()
+    file = tmp_path / "page.py"
+    file.write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
+    names = runpy.run_path(str(file))
+    assert names["newton"](2.0).item() == pytest.approx(2**0.5)
+    assert names["first_above"](dd.array([1.0, 5.0, 9.0]), 4.0).item() == 1
+    assert names["first_above"](dd.array([1.0, 5.0, 9.0]), 40.0).item() == -1

@@ -25,6 +25,7 @@ _GENERATED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generat
 _OTHERS = tuple(
     {os.path.join(p, "") for k in ("stdlib", "platstdlib", "purelib", "platlib") if (p := sysconfig.get_path(k))}
 )
+_INSTALLED = {"site-packages", "dist-packages"}
 Rewritten = tuple[CodeType, Flow]
 
 _lock = threading.RLock()
@@ -52,7 +53,7 @@ def rewriting(on: bool) -> Iterator[None]:
 def is_users(code: CodeType) -> bool:
     """Whether a function was written by the user: not by us, and not installed."""
     file = code.co_filename
-    return not file.startswith((PACKAGE, "<frozen", *_OTHERS))
+    return not file.startswith((PACKAGE, "<frozen", *_OTHERS)) and not _INSTALLED.intersection(file.split(os.sep))
 
 
 def converted(f: Any) -> Any:
