@@ -111,6 +111,18 @@ def call_count() -> int:
     return int(_library.load()[1].dala_call_count())
 
 
+def register_kernel(name: str, address: int, abi_version: int) -> None:
+    """Makes a native kernel known to the runtime, for the programs that are loaded from then on.
+
+    Raises:
+        EngineError: when the runtime calls kernels of another version.
+    """
+    ffi, lib = _library.load()
+    err = ffi.new("dala_error **")
+    if lib.dala_kernel_register(name.encode(), ffi.cast("void *", address), abi_version, err) != 0:
+        raise_error(ffi, lib, err)
+
+
 def raise_error(ffi: Any, lib: Any, err: Any) -> None:
     """Raises what the error handle says, and frees it."""
     if err[0] == ffi.NULL:

@@ -200,8 +200,9 @@ class _Plan:
 
     def _slice(self, n: Dim, axis: int, item: slice) -> None:
         for part in (item.start, item.stop, item.step):
-            if is_value(part) and not isinstance(part, np.generic):
+            if is_value(part) and not isinstance(part, np.generic) and ops.current_trace() is not None:
                 raise ArgumentTypeError("a slice needs known bounds", hint="dd.dynamic_slice(x, starts, sizes)")
+        item = slice(*(p.__index__() if is_value(p) else p for p in (item.start, item.stop, item.step)))
         step = 1 if item.step is None else item.step.__index__()
         if step == 0:
             raise ArgumentError("a slice step cannot be 0")
@@ -239,8 +240,10 @@ def getitem(x: Any, index: Any, mode: str = "error") -> Any:
         index = value(index)
     if _is_mask(index):
         return _by_mask(x, index)
-    if isinstance(index, tuple) and any(_is_mask(item) for item in index) and ops.current_trace() is None:
-        index = tuple(at for item in index for at in (_where(item) if _is_mask(item) else (item,)))
+    if isinstance(index, tuple) and len(index) == 1 and _is_mask(index[0]):
+        return _by_mask(x, index[0])
+    if isinstance(index, tuple) and ops.current_trace() is None:
+        index = tuple(at for item in index for at in (_where(item) if _is_mask(item) and item.shape else (item,)))
     plan = _Plan(tuple(x.shape), index, mode)
     rank = len(x.shape)
     if plan.start != [0] * rank or plan.stop != list(x.shape) or plan.step != [1] * rank:
@@ -260,7 +263,7 @@ def getitem(x: Any, index: Any, mode: str = "error") -> Any:
 
 
 def _is_mask(item: Any) -> bool:
-    return is_value(item) and item.shape != () and dtype_of(item).kind == "b"
+    return is_value(item) and dtype_of(item).kind == "b" and (item.shape != () or ops.current_trace() is None)
 
 
 def _where(mask: Any) -> tuple[np.ndarray[Any, Any], ...]:
@@ -324,8 +327,8 @@ def _by_mask(x: Any, mask: Any) -> Any:
             hint="dd.where(mask, x, 0) keeps the shape; outside @defn the mask works",
         )
     if tuple(mask.shape) != tuple(x.shape[: len(mask.shape)]):
-        raise ShapeError(f"a mask {show(mask.shape)} does not fit {show(x.shape)}")
-    where = np.flatnonzero(np.asarray(mask))
+        raise IndexOutOfRange(f"a mask {show(mask.shape)} does not fit {show(x.shape)}")
+    where = np.flatnonzero(np.asarray(mask))  # for rank 0: x once, or not at all, along a new axis
     flat = reshape(x, (size(mask.shape), *x.shape[len(mask.shape) :]))
     return OPS["gather"](flat, where.astype(np.int64), axis=0, batch_dims=0, mode="error" if len(where) else "fill")
 
