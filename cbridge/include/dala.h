@@ -156,8 +156,9 @@ void dala_set_handler(dala_handler handler, void *user);
  * its space; `strides`, in bytes, those of each operand and then each result along each axis of the space (row after
  * row), 0 along axes that it does not have. The call computes the part [begin, end) of the leading axes that may be
  * split, counted as one; it touches nothing outside of the extents, and different parts may run on different threads.
- * The only result of a graph of elementwise ops may be the very memory of an operand of the same type and axes.
- * Anything but 0 fails the run. */
+ * In a graph of elementwise ops a result may be the very memory of an operand of the same type and axes, so read what
+ * some elements need before writing them. Anything but 0 fails the run; a kernel of elementwise ops has no reason to, and
+ * if it does all the same, state that the run was replacing is lost. */
 #define DALA_KERNEL_ABI 1
 typedef int32_t (*dala_kernel)(void *const *data, const int64_t *extents, const int64_t *strides, int64_t begin,
                                int64_t end);
