@@ -1,5 +1,6 @@
 //! The engine over any backend, and the names under which engines are found.
 
+use burn_autodiff::Autodiff;
 use burn_backend::tensor::Device;
 use burn_flex::Flex;
 
@@ -65,8 +66,12 @@ impl<B: ExecBackend> Engine for BurnEngine<B> {
 pub fn engine(name: &str, options: Options) -> Result<Box<dyn Engine>> {
     match name {
         "flex" => Ok(Box::new(BurnEngine::<Flex>::new("flex", options))),
+        "flex-autodiff" => Ok(Box::new(BurnEngine::<Autodiff<Flex>>::new(
+            "flex-autodiff",
+            options,
+        ))),
         _ => Err(Error::unsupported(format!(
-            "there is no engine named {:?}; this build has \"flex\"",
+            "there is no engine named {:?}; this build has \"flex\" and \"flex-autodiff\"",
             clip(name)
         ))
         .with_code("unknown-engine")),

@@ -10,9 +10,10 @@ use burn_std::Bytes;
 use crate::attrs::Literal;
 use crate::backend::ExecBackend;
 use crate::dtype::DType;
-use crate::engine::{Arg, Loaded, Options, Tensor};
+use crate::engine::{Arg, Loaded, Options, Tensor, Wanted};
 use crate::error::{Error, Result, clip};
 use crate::file::Container;
+use crate::gradient::gradient;
 use crate::plan::{Plan, Planner, locate};
 use crate::program::{Entry, Program, Role};
 use crate::run::run;
@@ -355,6 +356,21 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
             }
         }
         Ok(results)
+    }
+
+    fn gradient(
+        &self,
+        entry: usize,
+        args: &[Arg<'_>],
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Box<dyn Tensor>>> {
+        if self.entries.get(entry).is_some_and(|own| own.writes) {
+            return Err(Error::unsupported(
+                "an entry that replaces state is not differentiated: it would remember every run",
+            )
+            .with_code("writes-state"));
+        }
+        gradient::<B>(&self.device, self, entry, args, wanted)
     }
 
     fn get_state(&self, path: &str) -> Result<Box<dyn Tensor>> {

@@ -3,6 +3,7 @@
 use burn_std::{Shape, Slice};
 
 use super::Call;
+use super::elementwise::aligned;
 use crate::backend::{ExecBackend, no_host, shape_of};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -41,6 +42,10 @@ impl<B: ExecBackend> Call<'_, B> {
         let target = self.out.storage_shape();
         if shape == target {
             return Ok(x);
+        }
+        if !B::HOST {
+            let x = B::reshape(x, &aligned(&shape, target.len()));
+            return Ok(expand::<B>(x, target));
         }
         if self.out.dtype == DType::Key && shape.len() < target.len() {
             // Axes are added at the left, and the words of a key are at the right.
