@@ -1,5 +1,6 @@
 //! What the interpreter asks of a Burn backend beyond Burn's own trait.
 
+#[cfg(feature = "autodiff")]
 mod autodiff;
 mod flex;
 

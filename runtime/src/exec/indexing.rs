@@ -41,6 +41,9 @@ impl<B: ExecBackend> Call<'_, B> {
     pub(super) fn dynamic_slice(mut self, sizes: &[usize]) -> Result<Val<B>> {
         let [x, starts] = self.take()?;
         let starts = self.starts(starts, &self.types[0].shape, sizes)?;
+        if self.out.elements() == 0 {
+            return self.zeros();
+        }
         Ok(movement::slice::<B>(x, &part(&starts, sizes)))
     }
 
