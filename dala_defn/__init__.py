@@ -15,9 +15,11 @@ from dala_defn import (
     callbacks,
     debug,
     errors,
+    fft,
     initializers,
     ir,
     layers,
+    linalg,
     losses,
     metrics,
     nn,
@@ -25,6 +27,7 @@ from dala_defn import (
     optimizers,
     random,
     signing,
+    special,
     trees,
 )
 from dala_defn.arguments import spec
@@ -86,7 +89,7 @@ from dala_defn.export import EntryPoint as _EntryPoint
 from dala_defn.export import load
 from dala_defn.functions import *  # noqa: F403
 from dala_defn.functions import __all__ as _functions
-from dala_defn.functions.indexing import At as _At
+from dala_defn.functions.updates import At as _At
 from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
 from dala_defn.layers import Input
 from dala_defn.operators import Operators as _Operators
@@ -143,6 +146,7 @@ __all__ = [
     "e",
     "errors",
     "executor",
+    "fft",
     "float16",
     "float32",
     "float64",
@@ -161,6 +165,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "layers",
+    "linalg",
     "linearize",
     "load",
     "losses",
@@ -180,6 +185,7 @@ __all__ = [
     "scan",
     "signing",
     "spec",
+    "special",
     "switch",
     "trees",
     "uint16",
@@ -212,6 +218,9 @@ for _holder in (
     debug,
     nn,
     random,
+    special,
+    linalg,
+    fft,
     signing,
 ):
     errors.boundaries(_holder)

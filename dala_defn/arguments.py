@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from dala_defn import dtypes, ops, trees
 from dala_defn.array import Array
-from dala_defn.captures import exact
+from dala_defn.captures import exact, weak
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError
 from dala_defn.ir import Type
 from dala_defn.plans import Writer
@@ -92,6 +94,7 @@ class Bound:
     __slots__ = ("donate", "dynamic", "key", "leaves", "names", "statics", "tree")
 
     def __init__(self, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        arguments.refresh()
         try:
             given = arguments.signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -130,11 +133,38 @@ class Arguments:
     def __init__(self, f: Callable[..., Any], function: str, static: Iterable[str], donate: Iterable[str]) -> None:
         self.function = function
         self.signature = inspect.signature(f)
+        code: Any = getattr(f, "__func__", f)
+        self._function = weak(code if isinstance(code, FunctionType) else None)
+        self._defaults = self._now()
+        self._version = 0
         self.static = frozenset(static)
         self.donate = frozenset(donate)
         for name in self.static | self.donate:
             if name not in self.signature.parameters:
                 raise ArgumentError(f"{function} has no argument {name!r}")
+
+    def _now(self) -> tuple[Any, ...]:
+        f = self._function()
+        keywords = getattr(f, "__kwdefaults__", None) or {}
+        return getattr(f, "__defaults__", None), *keywords.values()
+
+    def refresh(self) -> int:
+        """Reads the defaults again when they have changed; gives how often they have."""
+        now = self._now()
+        if len(now) != len(self._defaults) or not all(map(operator.is_, now, self._defaults)):
+            f = self._function()
+            positional = f.__code__.co_varnames[: f.__code__.co_argcount]
+            values = dict(zip(reversed(positional), reversed(f.__defaults__ or ()), strict=False))
+            values |= f.__kwdefaults__ or {}
+            several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+            parameters = [
+                p if p.kind in several else p.replace(default=values.get(name, p.empty))
+                for name, p in self.signature.parameters.items()
+            ]
+            self.signature = self.signature.replace(parameters=parameters)
+            self._defaults = now
+            self._version += 1
+        return self._version
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
         """Sorts the arguments of a call.
@@ -153,7 +183,10 @@ class Arguments:
         given.apply_defaults()
         for name, x in given.arguments.items():
             kind = self.signature.parameters[name].kind
-            expression = where.get(name) or writer.name(x)  # a default
+            expression = where.get(name)
+            if expression is None:  # a default
+                expression = writer.name(x)
+                writer.require(f"{writer.name(self.refresh)}() == {self._version}")
             if kind is inspect.Parameter.VAR_POSITIONAL:
                 expression = f"({''.join(f'{e}, ' for e in where.get(name, ()))})"
             elif kind is inspect.Parameter.VAR_KEYWORD:

@@ -10,6 +10,7 @@ from dala_defn.dtypes import DType
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, leave
 from dala_defn.ir.types import Type
 from dala_defn.operators import Operators
+from dala_defn.ops.bind import traces
 from dala_defn.ops.random import KEY_RECORD, unpack_keys
 
 
@@ -42,12 +43,16 @@ class Array(Operators):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The numbers as a read-only NumPy array that shares their memory; valid as long as it is held."""
+        if traces.stack:
+            traces.note(self)
         return self._storage.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         # Often the larger part of a small call, so it is its own boundary.
         try:
             x = self._storage.numpy()
+            if traces.stack:
+                traces.note(self)
         except DalaError as error:
             leave(error)
             raise

@@ -97,9 +97,20 @@ def dims_of(entries: Sequence[Entry], bounds: Mapping[str, Bounds] | None = None
 
 
 def write_program(path: str | os.PathLike[str], program: Program, *, strip_locations: bool = False) -> None:
-    """Writes a program to a ``.dala`` file, whole or not at all."""
+    """Writes a program to a ``.dala`` file, whole or not at all.
+
+    Raises:
+        EngineError: for a program that calls back into Python.
+    """
     for e in program.entries:
         ops.verify(e.graph)
+        for node in (n for g in [*e.graph.functions(), e.graph] for n in g.nodes if n.op == "callback"):
+            raise EngineError(
+                f"{e.name} calls back into Python, to {node.attrs['name'].partition('/')[0]}: a file has none",
+                op="callback",
+                hint="dd.debug.check and dd.debug.print can be exported",
+                location=None if node.loc is None else node.loc.resolve(),
+            )
     write_file(path, encode(program, strip_locations=strip_locations))
 
 

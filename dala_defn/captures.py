@@ -1,30 +1,49 @@
-"""What a traced function took from outside: arrays become hidden inputs, plain values are watched.
+"""What a traced function took from outside: arrays become hidden inputs, everything else is watched.
 
 An array is looked up again where it was found (a closure cell, a global, an attribute, an item of a container), so
-rebinding or replacing it is seen by the next call. Numbers and strings in these places are compared at each call; when
-one has changed, the function is traced again. Seen are the places that the function's code and the functions it names
-can reach, ``MOST_PLACES`` at most; not seen is what Python computed from them while tracing.
+rebinding or replacing it is seen by the next call. Everything else in the places that the function's code can reach is
+compared at each call, and when it has changed, the function is traced again: numbers, strings, enums and what else has
+no parts; which function, class or kind of object stands there; the keys and the number of items of containers; NumPy
+arrays that are no inputs (by their bytes). Attributes count when some code that can run names them.
+
+Not seen is what lies outside of Python's objects or inside those of other packages (files, the environment, iterators),
+and what Python reads of the numbers of a NumPy array that is an input as well (``x * w`` and ``float(w[0])``): with an
+array of Dala that is seen, too.
 """
 
 from __future__ import annotations
 
+import array
+import collections
+import contextlib
+import copy
 import dataclasses
+import enum
 import functools
+import keyword
+import operator
+import re
 import struct
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from dala_defn.array import Array
-from dala_defn.sources import PACKAGE
-from dala_defn.trace import Tracer
+import numpy as np
 
-MOST_PLACES = 10_000
-MOST_DEPTH = 8
+from dala_defn.array import Array
+from dala_defn.errors import EscapedTracerError, TraceError
+from dala_defn.sources import PACKAGE, write_function
+from dala_defn.trace import Trace, Tracer, describe
+
+MOST_PLACES = 100_000
+MOST_BYTES = 16 << 20  # of a NumPy array that is compared at each call
 _PLAIN = (int, float, complex, bool, str, bytes, type(None))
 _FOREIGN = {*sys.stdlib_module_names, "numpy", "ml_dtypes", "dala_defn"}
+_BY_NAME = {"getattr", "vars", "__dict__", "attrgetter", "asdict", "fields", "__getattribute__"}
+# Special methods that no operator of an array program runs.
+_NO_CODE = {"__new__", "__init__", "__del__", "__repr__", "__str__", "__init_subclass__", "__class__", "__reduce__"}
 _CODE = (types.FunctionType, types.MethodType, functools.partial)
 _MISSING = object()
 T = TypeVar("T")
@@ -75,24 +94,9 @@ class ByInstance(Generic[T]):
 class Place:
     """A place that holds a value: ``kind`` says how to read ``key`` from what the place ``parent`` (-1: none) holds."""
 
-    kind: str
+    kind: str  # root, item, attribute, cell, class
     parent: int
     key: Any
-
-    def read(self, holder: Any) -> Any:
-        """What the place holds now."""
-        try:
-            if self.kind == "item":
-                return holder[self.key]
-            if self.kind == "attribute":
-                return getattr(holder, self.key)
-            if self.kind == "cell":
-                return self.key.cell_contents
-            if self.kind == "keys":
-                return tuple(holder) if isinstance(holder, dict) else len(holder)
-            return self.key()
-        except (ValueError, LookupError, AttributeError, TypeError):
-            return _MISSING
 
 
 _watched: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -108,118 +112,201 @@ def _held(holder: Callable[[], Any]) -> Any:
 
 
 class _Walk:
-    """All places that a function can reach, each parent before its children."""
+    """All places that a function can reach, each parent before its children, and what is to be watched there."""
 
-    def __init__(self, f: Callable[..., Any]) -> None:
+    def __init__(self, roots: Sequence[tuple[Callable[[], Any], Any, str]]) -> None:
         self.places: list[Place] = []
         self.values: list[Any] = []
+        self.labels: list[str] = []
         self.names: set[str] = set()
-        self.kept: list[Any] = []  # ids are told apart while what they belong to is alive
-        self.functions: set[int] = set()
-        self.holders: set[int] = set()
-        self.objects: list[tuple[int, Any]] = []
-        # A method is cached with its object: what is kept here must not keep that alive.
-        self.value(self.add("root", -1, _root(f), f), f, 0)
-        # Attributes count when any code that can run names them, so the codes are collected first.
-        done = 0
-        while done < len(self.objects):
-            index, x = self.objects[done]
-            done += 1
-            self.object(index, x)
+        self.watched: list[tuple[int, str, Any]] = []  # place, how, what it was
+        self.tracers: list[int] = []
+        self.arrays: list[int] = []
+        self._every = False  # whether some code reads attributes by computed names
+        self._kept: list[Any] = []  # ids are told apart while what they belong to is alive
+        self._seen: dict[int, int] = {}
+        self._todo: list[int] = []
+        self._objects: list[tuple[int, Any]] = []
+        self._read: dict[int, set[tuple[str, str]]] = {}
+        for read, x, label in roots:
+            self.add("root", -1, read, x, label)
+        # Attributes count when any code that can run names them, so objects are visited again while names are found.
+        while True:
+            while self._todo:
+                self._visit(self._todo.pop())
+            known = len(self.names), self._every
+            for index, x in list(self._objects):
+                self._attributes(index, x)
+            if not self._todo and known == (len(self.names), self._every):
+                break
+        for index, x in self._objects:
+            if isinstance(x, (type, types.ModuleType)) or not hasattr(x, "__dict__"):
+                continue
+            wanted = None if self._every else frozenset(self.names)
+            self.watched.append((index, "names", (wanted, _own(x, wanted))))
 
-    def add(self, kind: str, parent: int, key: Any, value: Any) -> int:
-        """A new place."""
+    def add(self, kind: str, parent: int, key: Any, x: Any, label: str) -> int:
+        """A new place, to be visited."""
+        if len(self.places) >= MOST_PLACES:
+            raise TraceError(
+                f"the function reaches more than {MOST_PLACES} values outside itself, such as {self.label(parent)}",
+                rule="each is compared at every call",
+                hint="an argument, or one array (dd.array) in the place of many numbers",
+            )
         self.places.append(Place(kind, parent, key))
-        self.values.append(value)
+        self.values.append(x)
+        self.labels.append(label)
+        self._todo.append(len(self.places) - 1)
         return len(self.places) - 1
 
-    def value(self, index: int, x: Any, depth: int) -> None:
+    def label(self, index: int) -> str:
+        """A place as a person would write it."""
+        parts: list[str] = []
+        while index >= 0:
+            parts.append(self.labels[index])
+            if not self.labels[index].startswith((".", "[")) and self.labels[index]:
+                break
+            index = self.places[index].parent
+        return "".join(reversed(parts))
+
+    def _watch(self, index: int, how: str, was: Any) -> None:
+        self.watched.append((index, how, was))
+
+    def _first(self, index: int, x: Any) -> bool:
+        """Whether an object is met for the first time; other places must go on to hold the same object."""
+        first = self._seen.setdefault(id(x), index)
+        if first == index:
+            self._kept.append(x)
+            return True
+        self._watch(max(index, first), "alias", min(index, first))
+        return False
+
+    def _child(self, index: int, name: str) -> None:
+        self.add("attribute", index, name, getattr(self.values[index], name), f".{name}")
+
+    def _visit(self, index: int) -> None:
         """Goes on from a place into what it holds."""
-        if isinstance(x, (*_PLAIN, Array, Tracer)) or hasattr(x, "dtype") or depth > MOST_DEPTH:
-            return
-        if len(self.places) >= MOST_PLACES:
-            return
-        if isinstance(x, types.FunctionType):
-            self.function(index, x, depth)
+        x = self.values[index]
+        if isinstance(x, Tracer):
+            self.tracers.append(index)
+        elif isinstance(x, (Array, np.ndarray, np.generic)):
+            self.arrays.append(index)
+        elif isinstance(x, (enum.Enum, types.BuiltinFunctionType, types.BuiltinMethodType)):
+            self._watch(index, "equal", x)
+        elif isinstance(x, _PLAIN):
+            self._watch(index, "exact", x)
+        elif isinstance(x, types.FunctionType):
+            self._function(index, x)
         elif isinstance(x, types.MethodType):
-            self.child("attribute", index, "__self__", x.__self__, depth)
-            self.child("attribute", index, "__func__", x.__func__, depth)
-        elif isinstance(x, functools.partial):
+            self._child(index, "__self__")
+            self._child(index, "__func__")
+        elif isinstance(x, (functools.partial, functools.partialmethod)):
             for name in ("func", "args", "keywords"):
-                self.child("attribute", index, name, getattr(x, name), depth)
-        elif isinstance(found := getattr(x, "f", None), _CODE) and hasattr(x, "__wrapped__"):
-            self.child("attribute", index, "f", found, depth)
-        elif isinstance(found := getattr(x, "_apply", None), _CODE):
-            self.child("attribute", index, "_apply", found, depth)
-        elif isinstance(found := getattr(x, "__wrapped__", None), _CODE):
-            self.child("attribute", index, "__wrapped__", found, depth)
-        elif isinstance(x, (dict, list, tuple)):
-            self.container(index, x, depth)
+                self._child(index, name)
+        elif isinstance(x, property):
+            self._child(index, "fget")
+        elif isinstance(x, functools.cached_property):
+            self._child(index, "func")
+        elif isinstance(x, (staticmethod, classmethod)):
+            self._child(index, "__func__")
+        elif isinstance(getattr(x, "f", None), _CODE) and hasattr(x, "__wrapped__"):
+            self._child(index, "f")
+        elif isinstance(getattr(x, "_apply", None), _CODE):
+            self._child(index, "_apply")
+        elif isinstance(getattr(x, "__wrapped__", None), _CODE):
+            self._child(index, "__wrapped__")
+        elif isinstance(x, (dict, list, tuple, collections.deque)):
+            self._container(index, x)
+        elif isinstance(x, (set, frozenset, bytearray, array.array)):
+            self._watch(index, "copy", copy.copy(x))
         elif isinstance(x, types.ModuleType):
-            if x.__name__.partition(".")[0] not in _FOREIGN:
-                self.objects.append((index, x))
-        elif not isinstance(x, type) and not _foreign(type(x)):
-            self.objects.append((index, x))
+            if x.__name__.partition(".")[0] not in _FOREIGN and self._first(index, x):
+                self._objects.append((index, x))
+        elif isinstance(x, type):
+            self._watch(index, "same", weak(x))
+            if not _foreign(x) and self._first(index, x):
+                self._objects.append((index, x))
+        elif _ours(type(x)):
+            self._watch(index, "same", weak(x))  # a layer's arrays are watched by it
+        elif _foreign(type(x)) and not hasattr(x, "__dict__"):
+            self._watch(index, "equal", x)
+        elif self._first(index, x):
+            self.add("class", index, None, type(x), ".__class__")
+            self._objects.append((index, x))
 
-    def child(self, kind: str, parent: int, key: Any, x: Any, depth: int) -> None:
-        """A place inside another one."""
-        self.value(self.add(kind, parent, key, x), x, depth + 1)
-
-    def function(self, index: int, f: types.FunctionType, depth: int) -> None:
-        """Closure cells and named globals; our own functions have nothing in their globals that changes."""
-        if id(f) in self.functions:
-            return
-        self.functions.add(id(f))
-        self.kept.append(f)
-        for cell in f.__closure__ or ():
-            place = Place("cell", index, cell)
-            x = place.read(None)
-            if x is not _MISSING:
-                self.child("cell", index, cell, x, depth)
-        for i, x in enumerate(f.__defaults__ or ()):
-            if isinstance(x, types.FunctionType):
-                self.child("item", self.add("attribute", index, "__defaults__", f.__defaults__), i, x, depth)
-        if f.__code__.co_filename.startswith(PACKAGE) or (f.__module__ or "").partition(".")[0] in _FOREIGN:
-            return
-        named = set(_names(f.__code__))
+    def _function(self, index: int, f: types.FunctionType) -> None:
+        """Closure cells, defaults and named globals; our own functions have nothing in their globals that changes."""
+        ours = f.__code__.co_filename.startswith(PACKAGE) or (f.__module__ or "").partition(".")[0] in _FOREIGN
+        if ours and isinstance(getattr(f, "__wrapped__", None), types.FunctionType):
+            return self._child(index, "__wrapped__")  # a boundary: all of them share one code
+        root = self.places[index].parent < 0
+        if not root:
+            self._watch(self._quiet("attribute", index, "__code__", f.__code__), "equal", f.__code__)
+        if not self._first(index, f):
+            return None
+        if f.__closure__:
+            at = self._quiet("attribute", index, "__closure__", f.__closure__)
+            for i, (cell, name) in enumerate(zip(f.__closure__, f.__code__.co_freevars, strict=True)):
+                with contextlib.suppress(ValueError):  # an empty cell
+                    x = cell.cell_contents
+                    self.add("cell", self._quiet("item", at, i, cell), None, x, f"closure variable {name}")
+        for name in ("__defaults__", "__kwdefaults__"):
+            if getattr(f, name) and not root:  # where they are arguments
+                self._child(index, name)
+        if ours:
+            return None
+        named, texts = _names(f.__code__)
         self.names |= named
+        if named & _BY_NAME:
+            self._every = True
+            self.names |= texts
         found = sorted(named & f.__globals__.keys())
         if found:
-            table = self.add("attribute", index, "__globals__", f.__globals__)
+            table = self._quiet("attribute", index, "__globals__", f.__globals__)
             for name in found:
-                self.child("item", table, name, f.__globals__[name], depth)
+                self.add("item", table, name, f.__globals__[name], f"global {name}")
+        return None
 
-    def container(self, index: int, x: Any, depth: int) -> None:
+    def _quiet(self, kind: str, parent: int, key: Any, x: Any) -> int:
+        """A place on the way to others."""
+        index = self.add(kind, parent, key, x, "")
+        self._todo.pop()
+        return index
+
+    def _container(self, index: int, x: Any) -> None:
         """The items, and how many there are."""
-        if id(x) in self.holders:
+        self._watch(self._quiet("class", index, None, type(x)), "same", weak(type(x)))
+        if not self._first(index, x):
             return
-        self.holders.add(id(x))
-        self.kept.append(x)
-        self.add("keys", index, None, tuple(x) if isinstance(x, dict) else len(x))
+        items = x.values() if isinstance(x, dict) else x
+        self._watch(index, "keys" if isinstance(x, dict) else "length", tuple(x) if isinstance(x, dict) else len(x))
+        if len(x) > 1 and all(type(item) in _PLAIN for item in items):
+            self._watch(index, "values" if isinstance(x, dict) else "items", tuple(items))
+            return
         for key, item in x.items() if isinstance(x, dict) else enumerate(x):
-            self.child("item", index, key, item, depth)
+            self.add("item", index, key, item, f"[{key!r}]")
 
-    def object(self, index: int, x: Any) -> None:
-        """The attributes that some code names; methods that it names are code too."""
-        seen: set[str] = set()
-        while fresh := (self.names - seen):
-            seen |= fresh
-            for name in sorted(fresh):
-                method = getattr(type(x), name, None)
-                wrapped = getattr(method, "__wrapped__", method)
-                if isinstance(wrapped, types.FunctionType) and not isinstance(x, types.ModuleType):
-                    at = self.add("attribute", self.add("attribute", index, "__class__", type(x)), name, method)
-                    if wrapped is not method:
-                        at = self.add("attribute", at, "__wrapped__", wrapped)
-                    self.function(at, wrapped, 1)
-        if id(x) in self.holders:
+    def _attributes(self, index: int, x: Any) -> None:
+        """The attributes that some code names; methods that it names, or that operators call, are code too."""
+        read = self._read.setdefault(index, set())
+        if isinstance(x, type):
+            for k in x.__mro__:
+                for name, held in vars(k).items() if not _foreign(k) else ():
+                    special = name.startswith("__")
+                    if ("class", name) in read or not (
+                        _runs(name, held) if special else self._every or name in self.names
+                    ):
+                        continue
+                    read.add(("class", name))
+                    if not isinstance(held, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+                        self.add("static", index, name, held, f".{name}")
             return
-        self.holders.add(id(x))
-        self.kept.append(x)
         own = set(getattr(x, "__dict__", ())).union(*(getattr(k, "__slots__", ()) for k in type(x).__mro__))
-        for name in sorted(own & self.names):
-            if hasattr(x, name):
-                self.child("attribute", index, name, getattr(x, name), 1)
+        named = own if self._every and not isinstance(x, types.ModuleType) else own & self.names
+        for name in sorted(named):
+            if ("own", name) not in read and hasattr(x, name):
+                read.add(("own", name))
+                self.add("attribute", index, name, getattr(x, name), f".{name}")
 
 
 def _root(f: Callable[..., Any]) -> Callable[[], Any]:
@@ -230,69 +317,232 @@ def _root(f: Callable[..., Any]) -> Callable[[], Any]:
     return lambda: types.MethodType(function, owner())
 
 
+def _runs(name: str, held: Any) -> bool:
+    """Whether an operator may run this special method; those that dataclasses write read nothing but fields."""
+    return isinstance(held, types.FunctionType) and name not in _NO_CODE and held.__code__.co_filename != "<string>"
+
+
 def _foreign(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in _FOREIGN
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
+def _ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "dala_defn"
+
+
+def _own(x: Any, wanted: frozenset[str] | None) -> tuple[str, ...]:
+    """The names, of those wanted (or all), that an object has for itself: a new one may hide that of its class."""
+    return tuple([n for n in x.__dict__ if wanted is None or n in wanted])
+
+
+def _names(code: types.CodeType) -> tuple[set[str], set[str]]:
+    """The names in a function and in those inside it, and the identifiers among its strings."""
+    names, texts = set(code.co_names), set()
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            yield from _names(const)
+            more, others = _names(const)
+            names |= more
+            texts |= others
+        elif isinstance(const, str) and const.isidentifier():
+            texts.add(const)
+    return names, texts
+
+
+def static(kind: type, name: str) -> Any:
+    """An attribute of a class as it is written there."""
+    for k in kind.__mro__:
+        if name in vars(k):
+            return vars(k)[name]
+    raise AttributeError(name)
 
 
 class Captured:
-    """The hidden inputs of a trace and the plain values that it relied on."""
+    """The hidden inputs of a trace, and everything else outside it that it relied on.
 
-    def __init__(self, f: Callable[..., Any], arrays: Sequence[Any]) -> None:
-        walk = _Walk(f)
+    Raises:
+        EscapedTracerError: when a value of the trace stays behind in a place outside.
+        TraceError: when more can be reached than can be compared at each call.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        arrays: Sequence[Any],
+        statics: Mapping[str, Any] | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        roots = [(_root(f), f, "")]
+        for name, x in (statics or {}).items():
+            if not isinstance(x, _PLAIN):
+                roots.append((functools.partial(_itself, x), x, f"argument {name}"))
+        walk = _Walk(roots)
+        for index in walk.tracers:
+            _report(walk, index, trace)
+        watched = list(walk.watched)
         by_id: dict[int, list[int]] = {}
-        for i, x in enumerate(walk.values):
-            by_id.setdefault(id(x), []).append(i)
+        for i in walk.arrays:
+            by_id.setdefault(id(walk.values[i]), []).append(i)
         sources = [by_id.get(id(x), []) for x in arrays]
-        plain = [i for i, x in enumerate(walk.values) if walk.places[i].kind == "keys" or isinstance(x, _PLAIN)]
-        # Only the places on the way to these are read at each call.
+        # An array with no place may have been computed, by NumPy, from others.
+        computed = any(not at and not isinstance(x, Array) for x, at in zip(arrays, sources, strict=True))
+        inputs = {id(x) for x in arrays}
+        read = {id(x) for x in (trace.read if trace is not None else ())}
+        for i in walk.arrays:
+            x = walk.values[i]
+            if isinstance(x, Array):
+                if id(x) in read:
+                    watched.append((i, "same", weak(x)))
+            elif id(x) not in inputs or computed:
+                if x.nbytes > MOST_BYTES and id(x) not in inputs:
+                    raise TraceError(
+                        f"{walk.label(i)} is a NumPy array of {x.nbytes >> 20} MiB that is no operand of an op",
+                        rule="what NumPy computes from it while tracing would have to be compared at every call",
+                        hint="dd.array of it, which does not change, or an argument",
+                    )
+                watched.append((i, "bytes", (x.dtype, x.shape, x.tobytes())))
+        self._write(walk, watched, arrays, sources)
+
+    def _write(
+        self,
+        walk: _Walk,
+        watched: Sequence[tuple[int, str, Any]],
+        arrays: Sequence[Any],
+        sources: Sequence[Sequence[int]],
+    ) -> None:
+        """Writes ``current``: the places on the way to what is watched are read, and no others."""
         used: set[int] = set()
-        for i in [*plain, *(i for at in sources for i in at)]:
+        twins = [was for _, how, was in watched if how == "alias"]
+        for i in [*(i for i, _, _ in watched), *twins, *(i for at in sources for i in at)]:
             while i >= 0 and i not in used:
                 used.add(i)
                 i = walk.places[i].parent
-        order = sorted(used)
-        at = {old: new for new, old in enumerate(order)}
-        self._places = [dataclasses.replace(p, parent=at.get(p.parent, -1)) for p in (walk.places[i] for i in order)]
-        self._plain = [(at[i], walk.values[i], exact(walk.values[i])) for i in plain]
-        self._arrays = []
-        for x, found in zip(arrays, sources, strict=True):
-            indices = [at[i] for i in found]
-            holder = _watched.get(id(x))
-            if holder is not None and holder.value is x:
-                indices = [len(self._places)]
-                self._places.append(Place("root", -1, functools.partial(_held, weakref.ref(holder))))
-            self._arrays.append((x, indices))
-        self.simple = not self._plain and not self._arrays
-        self.now = self.current
+        known: dict[str, Any] = {"exact": exact, "own": _own, "static": static, "fits": _fits, "is_": operator.is_}
 
-    def current(self) -> list[Any] | None:
+        def constant(x: Any) -> str:
+            known[f"k{len(known)}"] = x
+            return f"k{len(known) - 1}"
+
+        checks: dict[int, list[str]] = {}
+        told: dict[int, list[str]] = {}
+        for i, how, was in watched:
+            checks.setdefault(i, []).append(_CHECKS[how](f"p{i}", constant, was))
+            told.setdefault(i, []).append(how)
+        lines = ["try:", "    pass"]
+        for i in sorted(used):
+            place = walk.places[i]
+            holder, key = f"p{place.parent}", place.key
+            read = {
+                "root": lambda: f"{constant(key)}()",  # noqa: B023
+                "item": lambda: f"{holder}[{constant(key)}]",  # noqa: B023
+                "attribute": lambda: f"{holder}.{key}" if _plain_name(key) else f"getattr({holder}, {key!r})",  # noqa: B023
+                "cell": lambda: f"{holder}.cell_contents",  # noqa: B023
+                "class": lambda: f"{holder}.__class__",  # noqa: B023
+                "static": lambda: f"static({holder}, {key!r})",  # noqa: B023
+            }[place.kind]()
+            lines.append(f"    p{i} = {read}")
+            lines += [f"    if {check}: return None  #{i}" for check in checks.get(i, ())]
+        lines.append("except Exception: return None  #-1")
+        given = []
+        for n, (x, found) in enumerate(zip(arrays, sources, strict=True)):
+            owner = _watched.get(id(x))
+            if owner is not None and owner.value is x:
+                lines.append(f"a{n} = {constant(functools.partial(_held, weakref.ref(owner)))}()")
+            elif found:
+                lines.append(f"a{n} = p{found[0]}")
+                # Two names of one array may have become two arrays.
+                lines += [f"if p{i} is not a{n}: return None  #{i}" for i in found[1:]]
+            else:
+                given.append(constant(x))
+                continue
+            k = constant(x)
+            at = found[0] if found else -1
+            lines.append(f"if a{n} is not {k} and not fits(a{n}, {k}): return None  #{at}")
+            given.append(f"a{n}")
+        lines.append(f"return [{', '.join(given)}]")
+        self.simple = not used and not arrays
+        self.current: Callable[[], list[Any] | None] = write_function("current", "", lines, known)
         """The hidden inputs as they are now, or ``None`` when the trace no longer holds."""
-        held: list[Any] = []
-        for place in self._places:
-            held.append(place.read(held[place.parent] if place.parent >= 0 else None))
-        for i, was, wanted in self._plain:
-            now = held[i]
-            if now is not was and exact(now) != wanted:
-                return None
-        out = []
-        for x, places in self._arrays:
-            now = held[places[0]] if places else x
-            if any(held[i] is not now for i in places):
-                return None  # two names of one array have become two arrays
-            if now is not x and (
-                not hasattr(now, "dtype")
-                or isinstance(now, Tracer)
-                or tuple(now.shape) != tuple(x.shape)
-                or now.dtype != x.dtype
-                or isinstance(now, Array) != isinstance(x, Array)
-            ):
-                return None
-            out.append(now)
-        return out
+        self._lines, self._known = lines, known
+        self._labels = {i: walk.label(i) for i in used}
+        self._was = {i: _shown(walk.values[i]) for i in {*checks, *(i for at in sources for i in at)}}
+
+    def difference(self) -> tuple[str, str, str] | None:
+        """What has changed since: the place, what it held, and what it holds now; ``None`` when nothing has."""
+        lines = [re.sub(r"return None  #(.*)", r"return (\1, locals())", line) for line in self._lines]
+        lines[-1] = "return None"
+        found = write_function("difference", "", lines, self._known)()
+        if found is None:
+            return None
+        i, seen = found
+        if i < 0:  # a place could not be read
+            i = next((n for n in sorted(self._labels) if f"p{n}" not in seen), -1)
+        now = _shown(seen[f"p{i}"]) if f"p{i}" in seen else "nothing"
+        was = self._was.get(i, "")
+        label = self._labels.get(i, "what it captured")
+        return label, was, now if now != was else f"{now}, changed"
+
+
+def _shown(x: Any) -> str:
+    """A value in a few words."""
+    if isinstance(x, (Array, Tracer, np.ndarray, np.generic)):
+        return f"{x.dtype}{list(x.shape)}"
+    name = getattr(x, "__qualname__", None)
+    if isinstance(name, str):
+        return name
+    text = repr(x) if isinstance(x, (*_PLAIN, enum.Enum, list, tuple, dict, set, frozenset)) else type(x).__qualname__
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _plain_name(key: str) -> bool:
+    return key.isidentifier() and not keyword.iskeyword(key)
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _fits(now: Any, was: Any) -> bool:
+    """Whether another array can take the place of a hidden input."""
+    return (
+        hasattr(now, "dtype")
+        and not isinstance(now, Tracer)
+        and tuple(now.shape) == tuple(was.shape)
+        and now.dtype == was.dtype
+        and isinstance(now, Array) == isinstance(was, Array)
+    )
+
+
+# When a place has changed, as an expression over its variable, by how it is watched.
+_CHECKS: dict[str, Callable[[str, Callable[[Any], str], Any], str]] = {
+    "exact": lambda p, k, was: f"{p} is not {k(was)} and exact({p}) != {k(exact(was))}",
+    "equal": lambda p, k, was: f"{p} is not {k(was)} and (type({p}) is not {k(type(was))} or {p} != {k(was)})",
+    "same": lambda p, k, was: f"{p} is not {k(was)}()",
+    "alias": lambda p, k, was: f"{p} is not p{was}",
+    "copy": lambda p, k, was: f"type({p}) is not {k(type(was))} or {p} != {k(was)}",
+    "keys": lambda p, k, was: f"tuple({p}) != {k(was)}",
+    "length": lambda p, k, was: f"len({p}) != {len(was) if isinstance(was, tuple) else was}",
+    "items": lambda p, k, was: f"not all(map(is_, {p}, {k(was)})) and exact(tuple({p})) != {k(exact(was))}",
+    "values": lambda p, k, was: (
+        f"not all(map(is_, {p}.values(), {k(was)})) and exact(tuple({p}.values())) != {k(exact(was))}"
+    ),
+    "names": lambda p, k, was: f"own({p}, {k(was[0])}) != {k(was[1])}",
+    "bytes": lambda p, k, was: f"({p}.dtype, {p}.shape, {p}.tobytes()) != {k(was)}",
+}
+
+
+def _report(walk: _Walk, index: int, trace: Trace | None) -> None:
+    """Raises when a place outside holds a value of this trace, or of one inside it."""
+    x = walk.values[index]
+    at: Any = x._trace
+    while at is not None and at is not trace:
+        at = at.parent
+    if trace is None or at is None:
+        return
+    node = x._value.node
+    raise EscapedTracerError(
+        f"a traced value stays behind in {walk.label(index)}",
+        operands=[describe(x, 0)],
+        rule=f"values of the trace of {trace.name} live until it returns",
+        hint="return the value instead of storing it",
+        location=None if node is None or node.loc is None else node.loc.resolve(),
+    )

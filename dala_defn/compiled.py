@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dala_defn import dtypes, trees
+from dala_defn import dtypes, ops, trees
 from dala_defn.arguments import Arguments, Bound, as_operand, type_of
 from dala_defn.array import Array
 from dala_defn.artifacts import dims_of
@@ -34,8 +34,10 @@ class Traced:
         weak = [type_of(x, n)[1] for x, n in zip(bound.leaves, bound.names, strict=True)]
         shape: list[trees.Tree] = []
         paths: list[str] = []
+        traces: list[Any] = []
 
         def body(*leaves: Any) -> list[Any]:
+            traces.append(ops.current_trace())
             out = arguments.apply(f, bound, leaves)
             flat = trees.flatten_with_paths(out)
             for path, leaf in flat:
@@ -52,7 +54,7 @@ class Traced:
         self.graph, self.captures = trace_function(body, self.types, arguments.function, bound.names, weak)
         self.tree = shape[0]
         self.result_names = paths
-        self.captured = Captured(f, self.captures)
+        self.captured = Captured(f, self.captures, bound.statics, traces[0])
 
     def entry(self, name: str, donate: Sequence[bool], graph: Graph | None = None) -> Entry:
         """The trace as an entry of a program; captures come last, as arguments."""

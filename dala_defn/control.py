@@ -23,7 +23,11 @@ class Body:
     """
 
     def __init__(
-        self, f: Callable[..., Any], args: Sequence[tuple[trees.Tree, Sequence[Type]]], dtypes: Sequence[Any] = ()
+        self,
+        f: Callable[..., Any],
+        args: Sequence[tuple[trees.Tree, Sequence[Type]]],
+        dtypes: Sequence[DType | None] = (),
+        weak: Sequence[str | None] = (),
     ) -> None:
         seen: list[Any] = []
 
@@ -42,7 +46,8 @@ class Body:
             ]
 
         name = getattr(f, "__name__", "function").replace("<lambda>", "lambda")
-        self.graph, self.captures = trace_function(run, [t for _, types in args for t in types], name)
+        types = [t for _, listed in args for t in listed]
+        self.graph, self.captures = trace_function(run, types, name, (), weak)
         self.tree: trees.Tree = seen[0]
         self.weak: list[str | None] = seen[1]
 
@@ -229,24 +234,25 @@ def _differ(tree: trees.Tree, a: Sequence[Type], b: Sequence[Type], left: str, r
     raise ShapeError("; ".join(rows), rule=rule, hint=hint or "dd.reshape or dd.broadcast_to to one shape")
 
 
-def _carried(f: Callable[[Sequence[Type]], Body], init: Any, what: str) -> tuple[Body, list[Any], trees.Tree]:
-    """The body for a carry: where the start is a Python number, it takes the dtype that the body gives it."""
+def _carried(
+    f: Callable[[Sequence[Type], Sequence[str | None]], Body], init: Any, what: str
+) -> tuple[Body, list[Any], trees.Tree]:
+    """The body for a carry. Where the start is a Python number, it takes the dtype that the body gives it."""
     leaves, tree, weak = _values(init)
-    body = f(_types(leaves))
-    if body.tree == tree:
-        grown = [
-            convert(x, t.dtype) if kind is not None and t.shape == () and t.dtype is not dtype_of(x) else x
-            for x, kind, t in zip(leaves, weak, body.types, strict=False)
-        ]
-        if any(a is not b for a, b in zip(grown, leaves, strict=True)):
-            leaves = grown
-            body = f(_types(leaves))
-    if body.tree != tree:
-        raise ShapeError(
-            f"{what}: the carry comes back as {body.tree!r}, but went in as {tree!r}",
-            rule="a loop carries the same structure from step to step",
-        )
-    return body, leaves, tree
+    while True:
+        body = f(_types(leaves), weak)
+        if body.tree != tree:
+            raise ShapeError(
+                f"{what}: the carry comes back as {body.tree!r}, but went in as {tree!r}",
+                rule="a loop carries the same structure from step to step",
+            )
+        settled = True
+        for i, (x, kind, t) in enumerate(zip(leaves, weak, body.types, strict=False)):
+            if kind is not None and t.shape == () and t.dtype is not dtype_of(x):
+                leaves[i], weak[i] = convert(x, t.dtype), None
+                settled = False
+        if settled:
+            return body, leaves, tree
 
 
 def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any) -> Any:
@@ -267,7 +273,7 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
         array(192, dtype=int32)
     """
     tree = trees.flatten(init)[1]
-    body, leaves, _ = _carried(lambda types: Body(body_fn, [(tree, types)]), init, "while_loop")
+    body, leaves, _ = _carried(lambda types, weak: Body(body_fn, [(tree, types)], (), weak), init, "while_loop")
     types = _types(leaves)
     _differ(tree, types, body.types, "the carry goes in as", "comes back as", "a carry keeps its shapes and dtypes")
     test = Body(lambda *a: _scalar(cond_fn(*a), "the condition of while_loop", "b"), [(tree, types)])
@@ -356,8 +362,8 @@ def scan(
         out[:] = [trees.flatten(result[0])[1], tree]
         return (*trees.flatten(result[0])[0], *flat)
 
-    def traced(types: Sequence[Type]) -> Body:
-        body = Body(step, [(carry_tree, types), (xs_tree, row_types)])
+    def traced(types: Sequence[Type], weak: Sequence[str | None]) -> Body:
+        body = Body(step, [(carry_tree, types), (xs_tree, row_types)], (), weak)
         body.tree = out[0]
         return body
 
@@ -387,7 +393,7 @@ def _length(slices: Sequence[Any], length: Dim | None) -> Dim:
     if length is not None and length not in sizes:
         sizes.append(length)
     if len(sizes) > 1:
-        raise ShapeError(f"scan: {' and '.join(map(str, sizes))} steps", rule="all of xs have one first size")
+        raise ShapeError(f"scan: {' and '.join([str(n) for n in sizes])} steps", rule="all of xs have one first size")
     if not sizes:
         raise ArgumentError("scan: how many steps?", hint="length=")
     if at_least(sizes[0], 0) is False:
@@ -467,7 +473,7 @@ def associative_scan(f: Callable[[Any, Any], Any], xs: Any, reverse: bool = Fals
         f: a function of two pytrees like ``xs`` with any first size, working on all entries at once;
             ``f(f(a, b), c) == f(a, f(b, c))``.
         xs: a pytree of arrays with one known first size.
-        reverse: whether it starts at the last entry.
+        reverse: whether it starts at the last entry, which is then the first operand of ``f``.
 
     Example:
         >>> dd.associative_scan(lambda a, b: a * b, dd.array([1, 2, 3, 4]))
@@ -479,12 +485,10 @@ def associative_scan(f: Callable[[Any, Any], Any], xs: Any, reverse: bool = Fals
         raise ShapeError(f"associative_scan: {count} entries", rule="their number must be known", hint="dd.scan")
 
     def combine(a: list[Any], b: list[Any]) -> list[Any]:
-        first, second = (b, a) if reverse else (a, b)
-        return [value(x) for x in trees.flatten(f(trees.unflatten(tree, first), trees.unflatten(tree, second)))[0]]
+        return [value(x) for x in trees.flatten(f(trees.unflatten(tree, a), trees.unflatten(tree, b)))[0]]
 
     if reverse:
-        leaves = [OPS["flip"](x, axes=(0,)) for x in leaves]
-        out = _partials(lambda a, b: combine(b, a), leaves, count)
+        out = _partials(combine, [OPS["flip"](x, axes=(0,)) for x in leaves], count)
         return trees.unflatten(tree, [OPS["flip"](x, axes=(0,)) for x in out])
     return trees.unflatten(tree, _partials(combine, leaves, count))
 

@@ -97,7 +97,7 @@ def tap(name: str, x: Any) -> Any:
     """
     leaves, tree = trees.flatten(x)
     for path, leaf in trees.flatten_with_paths(trees.unflatten(tree, [value(leaf) for leaf in leaves])):
-        called = name + trees.show_path(path)
+        called = "/".join([name, *([trees.show_path(path)] if path else [])])
         if ops.current_trace() is None:
             effects.handle("tap", called, [np.asarray(leaf)])
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import threading
 from collections import OrderedDict
@@ -54,7 +55,6 @@ class Defn:
             static.update(f.keywords)
         donate = {donate_argnames} if isinstance(donate_argnames, str) else set(donate_argnames)
         self.arguments = Arguments(f, self.__name__, static, donate)
-        self.signature = self.arguments.signature
         self.executor = executor
         self.traces = 0
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
@@ -62,6 +62,11 @@ class Defn:
         self._last: Plan = _no_plan
         self._lock = threading.RLock()
         self._methods: ByInstance[Defn] = ByInstance()
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The arguments that it takes."""
+        return self.arguments.signature
 
     @property
     def f(self) -> Callable[..., Any]:

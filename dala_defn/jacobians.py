@@ -13,6 +13,7 @@ from dala_defn.ops.creation import zeros
 from dala_defn.ops.spec import OPS
 from dala_defn.passes.batch import batch_graph
 from dala_defn.passes.cut import cut
+from dala_defn.passes.dce import dce
 from dala_defn.passes.grad import vjp_graph
 from dala_defn.passes.jvp import jvp_graph
 from dala_defn.shapes import size
@@ -118,10 +119,10 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     types = [v.type for v in call.graph.outputs]
     leaves = [v.type for v in call.graph.inputs[: len(call.values)]]
     wrt = [i for i, t in enumerate(leaves) if t.dtype.is_inexact]
-    halves = cut(jvp_graph(call.graph, wrt), len(call.graph.inputs), len(types), range(len(call.graph.inputs)))
     operands = call.operands()
-    made = _applied(halves.early, operands)
-    saved = [*made[len(types) :], *[operands[i] for i in halves.again]]
+    made = _applied(call.graph, operands)
+    forward = jvp_graph(call.graph, wrt)
+    tangents_only = dce(Graph(forward.name, forward.inputs, forward.nodes, forward.outputs[len(types) :]))
 
     def push_forward(*tangents: Any) -> Any:
         """A tangent for each primal -> the tangent of the result."""
@@ -131,10 +132,10 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
         for given, tree in zip(tangents, call.tree.children, strict=True):
             ts += _matching(given, tree, leaves[at : at + tree.size], "linearize")
             at += tree.size
-        found = iter(_applied(halves.late, [*saved, *ts]))
+        found = iter(_applied(tangents_only, [*operands, *ts]))
         return trees.unflatten(call.out_tree, [next(found) if t.dtype.is_inexact else None for t in types])
 
-    return trees.unflatten(call.out_tree, made[: len(types)]), push_forward
+    return trees.unflatten(call.out_tree, made), push_forward
 
 
 def _basis(types: Sequence[Type], at: int) -> tuple[list[Any], Any]:
@@ -224,17 +225,13 @@ def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
         wrt = [i for n in chosen for i in spans[n]]
         types = [v.type for v in call.graph.outputs]
         _floats(types, "jacfwd")
-        known = len(call.graph.inputs)
-        halves = cut(jvp_graph(call.graph, wrt), known, len(types), range(known))
-        operands = call.operands()
-        made = inline(halves.early, operands)
-        saved = [*made[len(types) :], *[operands[i] for i in halves.again]]
+        forward = jvp_graph(call.graph, wrt)
         inputs = [call.graph.inputs[i].type for i in wrt]
         columns: list[list[Any]] = [[] for _ in types]
         for at, t in enumerate(inputs):
             seeds, count = _basis(inputs, at)
-            axes = [None] * len(saved) + [0] * len(inputs)
-            found = inline(batch_graph(halves.late, axes, count), [*saved, *seeds])
+            axes = [None] * len(call.graph.inputs) + [0] * len(inputs)
+            found = inline(batch_graph(forward, axes, count), [*call.operands(), *seeds])[len(types) :]
             for column, y, u in zip(columns, found, types, strict=True):
                 last = OPS["transpose"](y, axes=(*range(1, len(u.shape) + 1), 0))
                 column.append(OPS["reshape"](last, shape=(*u.shape, *t.shape)))

@@ -8,7 +8,8 @@ from typing import Any
 from dala_defn import functions as F
 from dala_defn.dtypes import DType
 from dala_defn.errors import ArgumentTypeError, ShapeError
-from dala_defn.functions.indexing import At, getitem
+from dala_defn.functions.indexing import getitem
+from dala_defn.functions.updates import At
 from dala_defn.shapes import Dim, Shape, size
 
 

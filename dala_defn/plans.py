@@ -88,7 +88,7 @@ class Writer:
     def captures(self, captured: Captured) -> None:
         """Hidden inputs, after all arguments."""
         if not captured.simple:
-            self.lines.append(f"held = {self.name(captured.now)}()")
+            self.lines.append(f"held = {self.name(captured.current)}()")
             self.require("held is not None")
 
     def write(
@@ -96,15 +96,14 @@ class Writer:
     ) -> Plan:
         """The plan; ``call`` gives a list of results, or ``None`` when it does not fit."""
         self.captures(captured)
-        more = "" if captured.simple else ", *held"
-        taken = [f"    {line}" for line in self.lines]
+        taken = [*self.leaves, *([] if captured.simple else ["*held"])]
         failed = (KeyError, IndexError, AttributeError, TypeError, ValueError)
         self.known |= {"call": call, "failed": failed, "DalaError": DalaError, "place": place}
         body = [
             "try:",
-            *taken,
+            *(f"    {line}" for line in self.lines),
             "except failed: return MISS",
-            f"try: y = call([{', '.join(self.leaves)}{more}])",
+            f"try: y = call([{', '.join(taken)}])",
             "except DalaError as error:",
             "    error.location = place(error.location)",
             "    raise",

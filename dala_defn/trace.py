@@ -92,6 +92,7 @@ class Trace:
         self.captures: list[Any] = []
         self.nodes: list[Node] = []
         self.open = True
+        self.read: list[Any] = []  # arrays whose numbers were read outside the graph
         self.token: Tracer | None = None  # that of the last effect
         self._captured: dict[int, Tracer] = {}
         self._literals: dict[Literal, Tracer] = {}
@@ -259,8 +260,8 @@ def describe(x: Any, position: int, of: int = 1) -> Operand:
     return Operand(name, str(Type(dtype, tuple(shape))), "a concrete array")
 
 
-_PUBLIC_FILES = ("operators.py", "nn.py", "random.py", "control.py", "custom.py", "debug.py")
-_PUBLIC = tuple(PACKAGE + name for name in ("functions" + os.sep, *_PUBLIC_FILES))
+_PUBLIC_FILES = tuple(f"{n}.py" for n in "operators nn special linalg fft control custom debug".split())
+_PUBLIC = tuple(PACKAGE + name for name in ("functions" + os.sep, "random" + os.sep, *_PUBLIC_FILES))
 _MOST_OPERANDS = 5
 
 

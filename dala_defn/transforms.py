@@ -15,7 +15,7 @@ from dala_defn.ir import Graph, Type
 from dala_defn.passes.batch import batch_graph
 from dala_defn.passes.grad import grad_graph
 from dala_defn.passes.jvp import jvp_graph
-from dala_defn.shapes import Dim, normalize_axis
+from dala_defn.shapes import normalize_axis
 from dala_defn.trace import inline, trace_function
 
 
@@ -180,16 +180,17 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return out
 
 
-def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Callable[..., Any]:
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
     """A function that applies ``f`` to every element of an axis at once.
 
     Args:
-        in_axes: the axis of every argument's arrays that runs, or ``None`` for one that is shared; one for all, or
-            one for each positional argument.
-        out_axes: where the axis stands in the results.
+        in_axes: the axis of every argument's arrays that runs, or ``None`` for one that is shared; one for all, or one
+            for each positional argument, each again one for all of its leaves or a pytree of them.
+        out_axes: where the axis stands in the results; one for all, or a pytree like the result.
 
     Raises:
         ShapeError: when sizes of the running axes differ, or there is none.
+        ArgumentTypeError: when the axes do not have the structure of what they are for.
 
     Example:
         >>> dd.vmap(lambda x, y: x * y, in_axes=(0, None))(dd.array([1, 2]), 3)
@@ -200,26 +201,30 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Callable
         per = tuple(in_axes) if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(args)
         if len(per) != len(args):
             raise ArgumentError(f"in_axes has {len(per)} entries for {len(args)} arguments")
-        axes: list[int | None] = []
-        size: Dim | None = None
-        leaves = [value(x) for x in trees.flatten(args)[0]]
-        counts = [trees.flatten(a)[1].size for a in args]
-        flat_axes = [a for a, n in zip(per, counts, strict=True) for _ in range(n)]
-        for x, axis in zip(leaves, flat_axes, strict=True):
-            place = None if axis is None else normalize_axis(axis, len(x.shape))
-            axes.append(place)
-            if place is not None:
-                if size is not None and size != x.shape[place]:
-                    raise ShapeError(f"vmap: axes of size {size} and {x.shape[place]} run together")
-                size = x.shape[place]
-        if size is None:
+        found, tree = trees.flatten(args)
+        leaves = [value(x) for x in found]
+        listed = [a for prefix, child in zip(per, tree.children, strict=True) for a in trees.spread(prefix, child)]
+        axes = [
+            None if a is None else normalize_axis(_axis(a), len(x.shape)) for x, a in zip(leaves, listed, strict=True)
+        ]
+        sizes = list(dict.fromkeys([x.shape[a] for x, a in zip(leaves, axes, strict=True) if a is not None]))
+        if len(sizes) > 1:
+            raise ShapeError(f"vmap: axes of size {' and '.join(map(str, sizes))} run together")
+        if not sizes:
             raise ShapeError("vmap: no argument has an axis that runs", hint="in_axes=0 for at least one")
-        graph, captures, tree = _element(f, args, leaves, axes, kwargs)
-        batched = batch_graph(graph, [*axes, *(None for _ in captures)], size)
+        graph, captures, out_tree = _element(f, args, leaves, axes, kwargs)
+        batched = batch_graph(graph, [*axes, *(None for _ in captures)], sizes[0])
         outs = inline(batched, [*leaves, *captures])
-        return trees.unflatten(tree, [F.moveaxis(y, 0, out_axes) if out_axes else y for y in outs])
+        places = [_axis(a) for a in trees.spread(out_axes, out_tree)]
+        return trees.unflatten(out_tree, [F.moveaxis(y, 0, a) if a else y for y, a in zip(outs, places, strict=True)])
 
     return Transformed(f, "vmap", apply)
+
+
+def _axis(a: Any) -> int:
+    if type(a) is not int:
+        raise ArgumentTypeError(f"vmap: an axis is a number or None, not {a!r}")
+    return a
 
 
 def _element(

@@ -139,6 +139,20 @@ def flatten_like(tree: Tree, given: Any) -> list[Any]:
     return [x for child, part in zip(tree.children, node[2], strict=True) for x in flatten_like(child, part)]
 
 
+def spread(prefix: Any, tree: Tree) -> list[Any]:
+    """An entry for each leaf of a tree: one that stands for a part of the tree stands for each of its leaves.
+
+    Raises:
+        ArgumentTypeError: when the prefix has parts that the tree does not.
+    """
+    node = _children(prefix) if prefix is not None else None
+    if node is None:
+        return [prefix] * tree.size
+    if node[0] is not tree.kind or node[1] != tree.meta:
+        raise ArgumentTypeError(f"{prefix!r} does not fit the structure {tree!r}")
+    return [x for part, child in zip(node[2], tree.children, strict=True) for x in spread(part, child)]
+
+
 def show_path(path: Path) -> str:
     """A path as text: ``dense/kernel``."""
     return "/".join(map(str, path))

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Kernels that tests compile are kept apart from the user's, and for the next run.
+os.environ.setdefault("DALA_CACHE", str(Path(tempfile.gettempdir()) / f"dala-test-kernels-{os.getuid()}"))
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

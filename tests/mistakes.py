@@ -119,7 +119,7 @@ MISTAKES = [
     Mistake("numpy", traced("np.asarray(x)"), "TraceError", TypeError, ("f32[2, 3]", "argument x")),
     Mistake(
         "escaped",
-        "kept = []\ndd.defn(lambda a: kept.append(a) or a)(x)\nkept[0] + 1  # here",
+        "kept = []\ndd.defn(lambda a: kept.append(a) or a)(x)  # here",
         "EscapedTracerError",
         RuntimeError,
         ("f32[2, 3]", "return the value"),

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from dala_defn import dtypes
 from dala_defn.dtypes import ARRAYS, INTS, NUMERIC, UNSIGNED, DType, int32
 from dala_defn.ir import Graph, Literal, Type
+from dala_defn.ops.creation import lit
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, DimExpr, Shape, evaluate, names_of, size
-from dala_defn.trace import trace_function
+from dala_defn.trace import inline, trace_function
 
 NAMES = ("b", "n")
 UNARY = tuple(s for s in OPS.values() if s.family == "unary" and not s.attrs)
@@ -121,6 +122,11 @@ def concrete_inputs(
     ]
 
 
+def _changed(x: Any) -> Any:
+    """Something else of the same type, where there is an op for that."""
+    return OPS["neg"](x) if x.dtype in OPS["neg"].accepts else x
+
+
 class _Steps:
     """The values there are, and the ways to make more. A way that finds no operands for itself does nothing."""
 
@@ -144,6 +150,7 @@ class _Steps:
                 self.dot,
                 self.random,
                 self.call,
+                self.nested,
             ),
         ]
         out = self.rng.choice(ways)()
@@ -390,13 +397,62 @@ class _Steps:
         shape = draw_shape(self.rng, self.symbolic, 1)
         return OPS["random_bits"](key, shape=shape, dtype=self.rng.choice(UNSIGNED))
 
-    def call(self) -> Any:
-        if not self.depth:
-            return None
+    def function(self) -> tuple[list[Any], Graph]:
+        """Operands and a random graph over them."""
         args = [self.rng.choice(self.pool) for _ in range(self.rng.randint(0, 2))] if self.pool else []
         inputs = [Type(a.dtype, a.shape) for a in args]
         seed = self.rng.getrandbits(32)
-        function = random_graph(seed, self.rng.randint(0, 4), self.symbolic, self.depth - 1, inputs)
+        return args, random_graph(seed, self.rng.randint(0, 4), self.symbolic, self.depth - 1, inputs)
+
+    def nested(self) -> Any:
+        """An op that holds functions: one of them random, the others made to fit."""
+        if not self.depth:
+            return None
+        args, function = self.function()
+        if not function.outputs:
+            return None
+        types = [v.type for v in function.inputs]
+        way = self.rng.choice(("cond", "scan", "while_loop", "checkpoint"))
+        if way == "checkpoint":
+            out = OPS["checkpoint"](*args, function=function, policy=self.rng.choice(("nothing", "dots")))
+        elif way == "cond":
+            other, _ = trace_function(lambda *xs: [_changed(y) for y in inline(function, xs)], types, "other")
+            index = self.literal(dtypes.int32, ())
+            branches = [function, other] if self.coin() else [other, function, other]
+            out = OPS["cond"](index, *args, branches=tuple(branches))
+        else:
+            out = self.loop(way, args, function, types)
+        return list(out) if isinstance(out, tuple) else [out]
+
+    def loop(self, op: str, args: list[Any], function: Graph, types: list[Type]) -> Any:
+        """A loop of up to three steps that counts them, and in ``while_loop`` carries what the function gives."""
+        count = Type(dtypes.int32, ())
+        one = lambda: lit(1, dtypes.int32)  # noqa: E731
+        if op == "scan":
+
+            def step(*xs: Any) -> list[Any]:
+                return [OPS["add"](xs[-1], one()), *inline(function, xs[:-1])]
+
+            body, _ = trace_function(step, [*types, count], "body")
+            length = (self.rng.randint(0, 3),)
+            start = lit(0, dtypes.int32)
+            attrs = {"consts": len(args), "carries": 1, "length": length, "reverse": self.coin()}
+            return OPS["scan"](*args, start, body=body, **attrs)
+
+        def again(*xs: Any) -> list[Any]:
+            return [OPS["add"](xs[len(args)], one()), *inline(function, xs[: len(args)])]
+
+        whole = [*types, count, *[v.type for v in function.outputs]]
+        body, _ = trace_function(again, whole, "body")
+        steps = self.rng.randint(0, 3)
+        test, _ = trace_function(lambda *xs: [OPS["less"](xs[len(args)], lit(steps, dtypes.int32))], whole, "test")
+        carry = [lit(0, dtypes.int32), *inline(function, args)]
+        return OPS["while_loop"](*args, *carry, cond=test, body=body, consts=len(args))
+
+    def call(self) -> Any:
+        if not self.depth:
+            return None
+        args, function = self.function()
         composite = self.rng.choice(("", "softmax", 'a "b"\\\n'))
         outs = OPS["call"](*args, function=function, composite=composite)
         if self.coin():

@@ -252,7 +252,7 @@ def test_a_counter_in_the_function_does_not_trace_for_ever():
     @dd.defn
     def f(x):
         calls["n"] += 1
-        log.append(x)
+        log.append(x.shape)
         return x * 2
 
     for _ in range(5):

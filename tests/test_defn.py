@@ -384,7 +384,8 @@ def test_misuse_in_a_trace_is_refused(f, kind, said):
 
 def test_a_traced_value_cannot_escape():
     box: list[Any] = []
-    dd.defn(keep(box))(X)
+    with pytest.raises(dd.EscapedTracerError, match=r"stays behind in closure variable box\[0\]"):
+        dd.defn(keep(box))(X)
     for use in (lambda x: x + 1, dd.exp, dd.defn(lambda y: y + box[0]), lambda x: dd.defn(lambda y: y)(x)):
         with pytest.raises(dd.EscapedTracerError, match="after its trace has ended") as caught:
             use(box[0])

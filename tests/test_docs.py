@@ -16,7 +16,7 @@ import pytest
 import dala_defn as dd
 from dala_defn import dtypes
 from dala_defn import functions as F
-from dala_defn.functions.indexing import At
+from dala_defn.functions.updates import At
 from dala_defn.ops import OPS
 from dala_defn.ops.spec import OpSpec
 
@@ -26,12 +26,13 @@ def public_functions() -> dict[str, Any]:
     found = {f"dd.{n}": getattr(dd, n) for n in F.__all__}
     found |= {f"dd.{n}": getattr(dd, n) for n in ("grad", "value_and_grad", "jvp", "vmap", "defn", "spec", "using")}
     found |= {f"dd.{n}": getattr(dd, n) for n in ("load", "composite")}
-    for name in ("random", "nn", "signing"):
+    for name in ("random", "nn", "special", "linalg", "fft", "signing"):
         module = getattr(dd, name)
         for n, f in vars(module).items():
-            if callable(f) and not n.startswith("_") and getattr(f, "__module__", "") == module.__name__:
+            if callable(f) and not n.startswith("_") and getattr(f, "__module__", "").startswith(module.__name__):
                 found[f"dd.{name}.{n}"] = f
-    return found | {"x.at[i].set": At.set, "x.at[i].add": At.add, "f.export": type(dd.defn(len)).export}
+    found |= {f"x.at[i].{n}": f for n, f in vars(At).items() if not n.startswith("_")}
+    return found | {"f.export": type(dd.defn(len)).export}
 
 
 EXAMPLES = public_functions()

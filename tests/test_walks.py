@@ -184,6 +184,12 @@ OP_EDITS: Mapping[str, Edit] = {
         "        }\n",
     ),
     "runtime/src/exec/elementwise.rs": before("        Unary::Isfinite |", "        Unary::Cube => return None,\n"),
+    "dala_defn/codegen/emit.py": before(
+        '    "sqrt": _sqrt,',
+        '    "cube": lambda b, args, dtype, attrs: rounded(\n'
+        '        b, b.op("fmul", _elem(dtype), args[0], b.op("fmul", _elem(dtype), args[0], args[0])), dtype\n'
+        "    ),\n",
+    ),
 }
 USE_CUBE = """
 import dala_defn as dd
@@ -267,6 +273,7 @@ def test_an_op(tree: Tree) -> None:
             or t.rustgen("--check")
             or t.python("-c", USE_CUBE)
             or t.pytest("tests/test_docs.py", "-k", "up_to_date or has_every_op")
+            or t.pytest("tests/test_kernels.py", "-k", "has_a_row")
         ),
         lambda t: t.pytest("tests/test_rules.py", "tests/test_architecture.py", "-k", "cube or go_down"),
     )
@@ -287,7 +294,7 @@ def test_the_op_compiles(tree: Tree, tmp_path: Path) -> None:
         return done.stderr if done.returncode else None
 
     assert (wrong := check(tree)) is None, wrong
-    for file in OP_EDITS:
+    for file in [f for f in OP_EDITS if f.startswith("runtime")]:
         assert "Cube" in (tree.without(file, check) or ""), file
 
 

@@ -7,6 +7,7 @@ from dala_defn.functions import (
     aliases,
     arithmetic,
     complexes,
+    contraction,
     counting,
     creation,
     cumulative,
@@ -18,10 +19,13 @@ from dala_defn.functions import (
     reduce,
     shape,
     sorting,
+    statistics,
+    updates,
 )
 from dala_defn.functions.aliases import *  # noqa: F403
 from dala_defn.functions.arithmetic import *  # noqa: F403
 from dala_defn.functions.complexes import *  # noqa: F403
+from dala_defn.functions.contraction import *  # noqa: F403
 from dala_defn.functions.counting import *  # noqa: F403
 from dala_defn.functions.creation import *  # noqa: F403
 from dala_defn.functions.cumulative import *  # noqa: F403
@@ -33,11 +37,14 @@ from dala_defn.functions.linear import *  # noqa: F403
 from dala_defn.functions.reduce import *  # noqa: F403
 from dala_defn.functions.shape import *  # noqa: F403
 from dala_defn.functions.sorting import *  # noqa: F403
+from dala_defn.functions.statistics import *  # noqa: F403
+from dala_defn.functions.updates import *  # noqa: F403
 
 __all__: list[str] = []
 __all__ += aliases.__all__
 __all__ += arithmetic.__all__
 __all__ += complexes.__all__
+__all__ += contraction.__all__
 __all__ += counting.__all__
 __all__ += creation.__all__
 __all__ += cumulative.__all__
@@ -49,3 +56,5 @@ __all__ += linear.__all__
 __all__ += reduce.__all__
 __all__ += shape.__all__
 __all__ += sorting.__all__
+__all__ += statistics.__all__
+__all__ += updates.__all__

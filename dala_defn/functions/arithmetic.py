@@ -282,7 +282,7 @@ def _exponent(a: Any) -> Any:
     wide = convert(a, dtypes.float32) if dtype.itemsize == 2 else a
     guess = E.floor(E.log(wide) / math.log(2))
     two = E.power(convert(2, dtype_of(wide)), guess)
-    p = guess - convert(two > wide, dtype_of(wide)) + convert(two <= wide / 2, dtype_of(wide))
+    p = guess - convert(two > wide, dtype_of(wide)) + convert(2 * two <= wide, dtype_of(wide))
     return E.stop_gradient(convert(p, dtype))
 
 
@@ -347,7 +347,7 @@ def spacing(x: Any, /) -> Any:
     x = real(x)
     check_dtype("spacing", dtype_of(x), dtypes.FLOATS)
     usable, a = _usable(x)
-    unit = _unit(_exponent(a), dtype_of(x))
+    unit = (a + _unit(_exponent(a), dtype_of(x))) - a  # inf at the largest number
     facts = _FACTS[dtype_of(x)]
     tiny = float(facts.smallest_subnormal)
     out = E.where(usable, E.where(x < 0, -unit, unit), convert(tiny, dtype_of(x)))

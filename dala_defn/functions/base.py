@@ -8,7 +8,7 @@ import numpy as np
 
 from dala_defn import dtypes, ops
 from dala_defn.dtypes import DType
-from dala_defn.errors import ArgumentTypeError
+from dala_defn.errors import ArgumentTypeError, DTypeError
 from dala_defn.ir import Literal
 from dala_defn.shapes import Dim, DimExpr, Shape
 
@@ -41,7 +41,13 @@ def value(x: Any) -> Any:
 
 
 def literal(array: np.ndarray[Any, Any], dtype: DType) -> Any:
-    """A concrete array as a value: a constant inside a trace, an array outside."""
+    """A concrete array as a value: a constant inside a trace, an array outside.
+
+    Raises:
+        DTypeError: when imaginary parts would be lost.
+    """
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        raise DTypeError(f"complex numbers do not fit {dtype}", code="E202", hint="x.real, or dtype=dd.complex64")
     frozen = np.array(array, dtype.dtype, order="C")
     frozen.flags.writeable = False
     return ops.OPS["constant"](value=Literal(frozen, dtype))

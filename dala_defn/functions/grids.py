@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dala_defn import dtypes
+from dala_defn.dtypes import DType
 from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions import elementwise as E
 from dala_defn.functions.base import convert, dtype_of, is_value, literal, own, owned, real
@@ -18,6 +19,11 @@ from dala_defn.functions.reduce import sum as _sum
 from dala_defn.functions.shape import broadcast_to, moveaxis, ravel, reshape, stack
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, as_shape, broadcast_shapes, normalize_axis, show
+
+
+def _default(*numbers: Any) -> DType:
+    """The dtype of numbers between these."""
+    return dtypes.complex64 if any(isinstance(x, complex) for x in numbers) else dtypes.DEFAULT_FLOAT
 
 
 def linspace(
@@ -38,7 +44,7 @@ def linspace(
     if num < 0:
         raise ShapeError(f"linspace: {num} numbers")
     if not is_value(start) and not is_value(stop) and not isinstance(start, list) and not isinstance(stop, list):
-        to = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
+        to = _default(start, stop) if dtype is None else dtypes.as_dtype(dtype)
         line, step = np.linspace(start, stop, num, endpoint, retstep=True)
         out = literal(np.floor(line) if to.is_integer else line, to)
         return (out, literal(np.asarray(step), dtypes.to_inexact(to))) if retstep else out
@@ -47,7 +53,7 @@ def linspace(
     parts = num - 1 if endpoint else num
     shape = broadcast_shapes(a.shape, b.shape)
     step = broadcast_to((b - a) / parts if parts > 0 else (b - a) * math.nan, shape)
-    count = reshape(arange(num, dtype=dtype_of(a)), (num, *(1 for _ in shape)))
+    count = reshape(arange(num, dtype=dtypes.real_of(dtype_of(a))), (num, *(1 for _ in shape)))
     line = count * (step if parts > 0 else 0) + a
     if endpoint and num > 1:
         line = E.where(reshape(arange(num), (num, *(1 for _ in shape))) == num - 1, b, line)
@@ -65,7 +71,7 @@ def logspace(
         array([  1.,  10., 100.], dtype=float32)
     """
     if not any(is_value(x) for x in (start, stop, base)):
-        to = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
+        to = _default(start, stop, base) if dtype is None else dtypes.as_dtype(dtype)
         return literal(np.logspace(start, stop, num, endpoint, base), to)
     out = E.power(base, linspace(own(start), stop, num, endpoint, axis=axis))
     return out if dtype is None else convert(out, dtypes.as_dtype(dtype))

@@ -9,7 +9,7 @@ import numpy as np
 
 from dala_defn import dtypes, ops
 from dala_defn.errors import ArgumentError, ArgumentTypeError, IndexOutOfRange, ShapeError
-from dala_defn.functions.base import convert, dim_value, dtype_of, is_value, literal, same, value
+from dala_defn.functions.base import convert, dim_value, dtype_of, is_value, literal, own, value
 from dala_defn.functions.shape import broadcast_to, moveaxis, ravel, reshape, stack, transpose
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, DimExpr, Shape, at_least, broadcast_shapes, normalize_axis, show, size
@@ -26,11 +26,21 @@ def wrap_index(i: Any, n: Dim) -> Any:
     return OPS["select"](OPS["less"](wide, ops.lit(0, dtype_of(wide))), OPS["add"](wide, count), wide)
 
 
-def take(x: Any, indices: Any, axis: int | None = None, mode: str = "error") -> Any:
+_MODES = {"error": "error", "raise": "error", "clip": "clip", "fill": "fill"}
+
+
+def check_mode(mode: str) -> str:
+    """The mode of an index op, by its name or NumPy's."""
+    if mode not in _MODES:
+        raise ArgumentError(f"mode {mode!r} is not there", hint='"error", "clip" or "fill"')
+    return _MODES[mode]
+
+
+def take(x: Any, indices: Any, axis: int | None = None, mode: str = "error", *, fill_value: Any = None) -> Any:
     """Elements along an axis (``None``: flattened) by index; negative ones count from the end.
 
-    An index out of range is an error while running (``mode="error"``), is clamped (``"clip"``), or gives NaN for
-    floats and 0 otherwise (``"fill"``).
+    An index out of range is an error while running (``mode="error"`` or ``"raise"``), is clamped (``"clip"``), starts
+    again from the front (``"wrap"``), or gives ``fill_value``, by default NaN for floats and 0 otherwise (``"fill"``).
 
     Raises:
         IndexOutOfRange: with ``mode="error"``, for an index outside the axis.
@@ -43,7 +53,21 @@ def take(x: Any, indices: Any, axis: int | None = None, mode: str = "error") -> 
     if axis is None:
         x, axis = ravel(x), 0
     place = normalize_axis(axis, len(x.shape))
-    return OPS["gather"](x, wrap_index(i, x.shape[place]), axis=place, batch_dims=0, mode=mode)
+    n = x.shape[place]
+    if mode == "wrap":
+        if n == 0 and size(i.shape) != 0:
+            raise IndexOutOfRange("take: nothing to take from an axis of size 0", op="take")
+        wide = convert(i, dtypes.int64) if not isinstance(n, int) or dtype_of(i).itemsize < 4 else i
+        at = OPS["remainder"](wide, dim_value(n, dtype_of(wide)))
+        return OPS["gather"](x, at, axis=place, batch_dims=0, mode="clip" if n != 0 else "fill")
+    at = wrap_index(i, n)
+    out = OPS["gather"](x, at, axis=place, batch_dims=0, mode=check_mode(mode))
+    if mode != "fill" or fill_value is None:
+        return out
+    count = dim_value(n, dtype_of(at))
+    outside = OPS["bitwise_or"](OPS["less"](at, ops.lit(0, dtype_of(at))), OPS["greater_equal"](at, count))
+    outside = reshape(outside, (*outside.shape, *(1 for _ in x.shape[place + 1 :])))
+    return OPS["select"](outside, convert(fill_value, dtype_of(x)), out)
 
 
 def take_along_axis(x: Any, indices: Any, axis: int, mode: str = "error") -> Any:
@@ -102,7 +126,8 @@ NUMBER = "number"
 class _Plan:
     """An index expression, taken apart: basic slicing first, then at most one group of index arrays."""
 
-    def __init__(self, shape: Shape, index: Any) -> None:
+    def __init__(self, shape: Shape, index: Any, mode: str = "error") -> None:
+        self.mode = mode
         items = list(index) if isinstance(index, tuple) else [index]
         if any(item is Ellipsis for item in items):
             at = next(i for i, item in enumerate(items) if item is Ellipsis)
@@ -151,6 +176,10 @@ class _Plan:
                 f"{type(item).__name__} is no index", hint="an integer, a slice or an array"
             ) from None
         if isinstance(n, int):
+            if not -n <= i < n and self.mode != "error":
+                self._whole(n)
+                self.layout.append((axis, ops.lit(i, dtypes.int64)))
+                return
             if not -n <= i < n:
                 raise IndexOutOfRange(f"index {i} is out of range for axis {axis} of size {n}")
             at: Dim = i % n
@@ -202,12 +231,17 @@ class _Plan:
         return n + bound.__index__()
 
 
-def getitem(x: Any, index: Any) -> Any:
+def getitem(x: Any, index: Any, mode: str = "error") -> Any:
     """``x[index]``: integers, slices, ``...``, ``None``, integer arrays, and (outside traces) bool masks."""
     x = value(x)
-    if is_value(index) and index.shape != () and dtype_of(index).kind == "b":
+    mode = check_mode(mode)
+    if isinstance(index, list):
+        index = value(index)
+    if _is_mask(index):
         return _by_mask(x, index)
-    plan = _Plan(tuple(x.shape), index)
+    if isinstance(index, tuple) and any(_is_mask(item) for item in index) and ops.current_trace() is None:
+        index = tuple(at for item in index for at in (_where(item) if _is_mask(item) else (item,)))
+    plan = _Plan(tuple(x.shape), index, mode)
     rank = len(x.shape)
     if plan.start != [0] * rank or plan.stop != list(x.shape) or plan.step != [1] * rank:
         x = OPS["slice"](x, start=tuple(plan.start), stop=tuple(plan.stop), step=tuple(plan.step))
@@ -220,24 +254,34 @@ def getitem(x: Any, index: Any) -> Any:
     x = reshape(x, tuple(kept))
     place = {old: new for new, old in enumerate(i for i in range(rank) if i not in plan.dropped)}
     if arrays:
-        x, axes = _by_arrays(x, [(place[axis], a) for axis, a in arrays], plan, place)
+        x, axes = _by_arrays(x, [(place[axis], a) for axis, a in arrays], plan, place, mode)
         return reshape(x, axes)
     return reshape(x, tuple(1 if item is None else x.shape[place[item]] for item in plan.layout if item != NUMBER))
 
 
-def _by_arrays(x: Any, arrays: list[tuple[int, Any]], plan: _Plan, place: dict[int, int]) -> tuple[Any, Shape]:
+def _is_mask(item: Any) -> bool:
+    return is_value(item) and item.shape != () and dtype_of(item).kind == "b"
+
+
+def _where(mask: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    return np.nonzero(np.asarray(mask))
+
+
+def _by_arrays(
+    x: Any, arrays: list[tuple[int, Any]], plan: _Plan, place: dict[int, int], mode: str
+) -> tuple[Any, Shape]:
     """Gathers with one index array an axis; gives the result and its shape with new axes put in."""
     common = broadcast_shapes(*(tuple(a.shape) for _, a in arrays))
     axes = [axis for axis, _ in arrays]
     rest = [i for i in range(len(x.shape)) if i not in axes]
     if len(arrays) == 1:
         axis, i = arrays[0]
-        y = OPS["gather"](x, wrap_index(i, x.shape[axis]), axis=axis, batch_dims=0, mode="error")
+        y = OPS["gather"](x, wrap_index(i, x.shape[axis]), axis=axis, batch_dims=0, mode=mode)
         lead = [i for i in rest if i < axis]
         y = moveaxis(y, list(range(len(lead), len(lead) + len(common))), list(range(len(common))))
     else:
         flat = reshape(transpose(x, (*axes, *rest)), (size(x.shape[a] for a in axes), *(x.shape[i] for i in rest)))
-        y = OPS["gather"](flat, linear_index(x, arrays, common), axis=0, batch_dims=0, mode="error")
+        y = OPS["gather"](flat, linear_index(x, arrays, common, mode), axis=0, batch_dims=0, mode=mode)
     # y is (common, rest); NumPy puts the common axes where the arrays stood when they stand together, else in front;
     # a number beside an array counts as one.
     spots = [i for i, item in enumerate(plan.layout) if isinstance(item, tuple) or item == NUMBER]
@@ -255,7 +299,7 @@ def _by_arrays(x: Any, arrays: list[tuple[int, Any]], plan: _Plan, place: dict[i
     return y, tuple(out)
 
 
-def linear_index(x: Any, arrays: Sequence[tuple[int, Any]], common: Shape) -> Any:
+def linear_index(x: Any, arrays: Sequence[tuple[int, Any]], common: Shape, mode: str = "error") -> Any:
     """Several index arrays as one index into their axes flattened; an index out of range stays out of range."""
     total: Any = None
     outside: Any = None
@@ -264,6 +308,9 @@ def linear_index(x: Any, arrays: Sequence[tuple[int, Any]], common: Shape) -> An
         if not isinstance(n, int):
             raise ShapeError(f"several index arrays over an axis of unknown size {n}", hint="dd.take along one axis")
         at = convert(wrap_index(value(i), n), dtypes.int64)
+        if mode == "clip":
+            at = OPS["minimum"](OPS["maximum"](at, ops.lit(0, dtypes.int64)), ops.lit(n - 1, dtypes.int64))
+        at = own(at)
         bad = OPS["bitwise_or"](at < 0, at >= n)
         outside = bad if outside is None else OPS["bitwise_or"](outside, bad)
         total = at if total is None else total * n + at
@@ -281,53 +328,6 @@ def _by_mask(x: Any, mask: Any) -> Any:
     where = np.flatnonzero(np.asarray(mask))
     flat = reshape(x, (size(mask.shape), *x.shape[len(mask.shape) :]))
     return OPS["gather"](flat, where.astype(np.int64), axis=0, batch_dims=0, mode="error" if len(where) else "fill")
-
-
-class At:
-    """``x.at[index]``: a changed copy of an array, element by element."""
-
-    __slots__ = ("_index", "_x")
-
-    def __init__(self, x: Any, index: Any = None) -> None:
-        self._x = x
-        self._index = index
-
-    def __getitem__(self, index: Any) -> At:
-        return At(self._x, index)
-
-    def set(self, values: Any) -> Any:
-        """The array with ``values`` (broadcast) at the index; of several writes to a place the last one stays.
-
-        Example:
-            >>> dd.zeros(3).at[1].set(5.0)
-            array([0., 5., 0.], dtype=float32)
-        """
-        return self._scatter("scatter_set", values)
-
-    def add(self, values: Any) -> Any:
-        """The array with ``values`` (broadcast) added at the index; every duplicate counts.
-
-        Example:
-            >>> dd.zeros(3).at[dd.array([0, 0])].add(1.0)
-            array([2., 0., 0.], dtype=float32)
-        """
-        return self._scatter("scatter_add", values)
-
-    def _scatter(self, op: str, values: Any) -> Any:
-        x = value(self._x)
-        shape = tuple(x.shape)
-        total = size(shape)
-        if not isinstance(total, int):
-            raise ShapeError(f"x.at[...] on an array of unknown size {show(shape)}", hint="dd.dynamic_update_slice")
-        # The positions of the elements that the index names, by indexing the array of all positions.
-        places = reshape(OPS["iota"](shape=(total,), axis=0, dtype=dtypes.int64), shape)
-        chosen = getitem(places, self._index)
-        new = broadcast_to(convert(values, dtype_of(x)), tuple(chosen.shape))
-        count = size(chosen.shape)
-        if count == 0:
-            return same(x)
-        flat = OPS[op](ravel(x), reshape(chosen, (count,)), reshape(new, (count,)), axis=0, batch_dims=0, mode="error")
-        return reshape(flat, shape)
 
 
 __all__ = [

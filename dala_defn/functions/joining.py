@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dala_defn import dtypes
+from dala_defn import dtypes, ops
 from dala_defn.errors import ArgumentError, IndexOutOfRange, ShapeError
 from dala_defn.functions import elementwise as E
 from dala_defn.functions.base import convert, dim_value, dtype_of, is_value, own, owned, same, value
@@ -173,7 +173,7 @@ def _positions(obj: Any, n: Dim, last: int, what: str) -> tuple[np.ndarray[Any, 
         raise ShapeError(f"{what} along an axis of unknown size {n}")
     if isinstance(obj, slice):
         return np.arange(n)[obj], False
-    if is_value(obj) and not isinstance(obj, (np.ndarray, np.generic)) and not hasattr(obj, "item"):
+    if is_value(obj) and not isinstance(obj, (np.ndarray, np.generic)) and ops.current_trace() is not None:
         raise ArgumentError(f"{what} takes known indices", hint="a Python number, a slice or a list")
     at = np.asarray(obj)
     if at.dtype == bool:
@@ -454,7 +454,8 @@ def repeat(x: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
         out[place] = out[place] * stretched[place + 1]
         return reshape(broadcast_to(wide, tuple(stretched)), tuple(out))
     if total_repeat_length is None:
-        if (is_value(repeats) and not hasattr(repeats, "item")) or not isinstance(n, int):
+        traced = ops.current_trace() is not None and not isinstance(repeats, (np.ndarray, np.generic))
+        if (is_value(repeats) and traced) or not isinstance(n, int):
             raise ArgumentError("repeat: traced numbers", hint="total_repeat_length=")
         counts = np.asarray(repeats).astype(np.int64)
         if (counts < 0).any():

@@ -23,7 +23,13 @@ class Bindable(Protocol):
 
 
 class Recorder(Protocol):
-    """A trace: it records ops instead of running them."""
+    """A trace: it records ops instead of running them.
+
+    Attributes:
+        read: the arrays whose numbers were read, rather than used in an op, while it was the innermost trace.
+    """
+
+    read: list[Any]
 
     def record(self, spec: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The outputs of the op, as traced values."""
@@ -33,12 +39,19 @@ class Recorder(Protocol):
 EagerHandler = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], tuple[Any, ...]]
 
 
-class _Traces(threading.local):
+class Traces(threading.local):
+    """The traces that are open in this thread, the innermost last."""
+
     def __init__(self) -> None:
         self.stack: list[Recorder] = []
 
+    def note(self, x: Any) -> None:
+        """An array's numbers are read: what Python makes of them is not in the graph."""
+        for trace in self.stack:
+            trace.read.append(x)
 
-_traces = _Traces()
+
+traces = Traces()
 _eager: list[EagerHandler] = []
 
 
@@ -49,25 +62,25 @@ def install_eager(handler: EagerHandler) -> None:
 
 def current_trace() -> Recorder | None:
     """The innermost trace of this thread, if any."""
-    stack = _traces.stack
+    stack = traces.stack
     return stack[-1] if stack else None
 
 
 def push_trace(trace: Recorder) -> None:
     """Enters a trace."""
-    _traces.stack.append(trace)
+    traces.stack.append(trace)
 
 
 def pop_trace(trace: Recorder) -> None:
     """Leaves a trace, and any that were left open inside it."""
-    stack = _traces.stack
+    stack = traces.stack
     while stack and stack.pop() is not trace:
         pass
 
 
 def bind(spec: Bindable, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     """Applies an op to traced values or arrays; gives its outputs."""
-    stack = _traces.stack
+    stack = traces.stack
     if stack:
         return stack[-1].record(spec, args, attrs)
     if not _eager:

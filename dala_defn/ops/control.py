@@ -183,6 +183,6 @@ scan: OpSpec = define(
     doc="Runs ``body`` ``length`` times: on the first ``consts`` operands, the carry (the next ``carries``), and one "
     "slice along the first axis of each of the rest. It gives the next carry and one slice of each further result, "
     "which are stacked. With ``reverse`` the last slices come first.",
-    example="dd.scan(lambda total, x: (total + x, total), 0.0, dd.array([1.0, 2.0]))",
+    example="dd.scan(lambda total, x: (total + x, total), 0.0, dd.array([1.0, 2.0]))[1]",
     since="0.1",
 )

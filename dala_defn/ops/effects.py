@@ -87,7 +87,7 @@ token: OpSpec = define(
     sample=no_cases,
     ulp=0,
     doc="The first token of a function, from which its effects follow one after the other.",
-    example="token()",
+    example='dd.defn(lambda x: dd.debug.tap("x", x))(dd.array(1.0))',
     since="0.1",
 )
 
@@ -117,7 +117,7 @@ print_: OpSpec = define(
     sample=no_cases,
     ulp=0,
     doc="Prints ``format`` with ``{0}``, ``{1}`` ... replaced by the operands after the token.",
-    example='dd.debug.print("{0}", dd.array(1.0))',
+    example='dd.defn(lambda x: (dd.debug.print("x is {}", x), x)[1])(dd.array(1.0))',
     since="0.1",
 )
 
@@ -197,7 +197,7 @@ assert_: OpSpec = define(
     ulp=0,
     doc="Fails the run when its condition, the operand after the token, is false; the message is made like that of "
     "``print`` from the operands after it.",
-    example='dd.debug.check(dd.array(True), "it is {0}", dd.array(1.0))',
+    example='dd.defn(lambda x: (dd.debug.check(x > 0, "x is {}", x), x)[1])(dd.array(1.0))',
     since="0.1",
 )
 
@@ -246,6 +246,6 @@ callback: OpSpec = define(
     ulp=0,
     doc="Calls what the process registered under ``name`` with the operands after the token; it gives arrays of the "
     "types ``results``. It exists in a live process only, and is refused in a file.",
-    example="dd.debug.callback(len, dd.array([1.0]))",
+    example="dd.pure_callback(np.sin, dd.spec((), dd.float32), dd.array(1.0))",
     since="0.1",
 )

@@ -7,6 +7,7 @@ from dala_defn.passes.cse import Cse, cse
 from dala_defn.passes.cut import cut
 from dala_defn.passes.dce import Dce, dce
 from dala_defn.passes.fold import Fold
+from dala_defn.passes.fuse import Fuse
 from dala_defn.passes.grad import Grad, Vjp, grad_graph, vjp_graph
 from dala_defn.passes.inline import Inline, inline_calls
 from dala_defn.passes.jvp import Jvp, jvp_graph
@@ -22,6 +23,7 @@ __all__ = [
     "Cse",
     "Dce",
     "Fold",
+    "Fuse",
     "Grad",
     "Inline",
     "Jvp",

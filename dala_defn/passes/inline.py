@@ -11,17 +11,25 @@ from dala_defn.ops.structure import CALLED
 from dala_defn.passes.base import Pass, register
 from dala_defn.passes.rebuild import with_inputs
 
+PRIMAL = {"custom_vjp": "primal", "checkpoint": "function"}
+
 
 @register
 @dataclass(frozen=True)
 class Inline(Pass):
-    """Replaces every ``call`` and ``fused``, nested ones too, by the nodes of its function with their places."""
+    """Replaces every ``call`` and ``fused``, nested ones too, by the nodes of its function with their places.
+
+    With ``differentiated`` also ``custom_vjp`` and ``checkpoint``, which then mean nothing but their function.
+    """
 
     name: ClassVar[str] = "inline"
 
+    differentiated: bool = False
+
     def run(self, graph: Graph) -> Graph:
         """The graph without calls."""
-        if not any(n.op in CALLED for n in graph.nodes):
+        called = {**CALLED, **PRIMAL} if self.differentiated else CALLED
+        if not any(n.op in called for n in graph.nodes):
             return graph
         nodes: list[Node] = []
         frames = [_Frame(graph, {}, None)]
@@ -29,8 +37,8 @@ class Inline(Pass):
             frame = frames[-1]
             for node in frame.todo:
                 inputs = tuple([frame.env.get(v, v) for v in node.inputs])
-                if node.op in CALLED:
-                    function = node.attrs[CALLED[node.op]]
+                if node.op in called:
+                    function = node.attrs[called[node.op]]
                     frames.append(_Frame(function, dict(zip(function.inputs, inputs, strict=True)), node))
                     break
                 if len(frames) > 1 or inputs != node.inputs:  # a function may be called twice: its nodes are copied

@@ -16,6 +16,8 @@ from dala_defn.passes.complex_pairs import ComplexPairs
 from dala_defn.passes.cse import Cse
 from dala_defn.passes.dce import Dce
 from dala_defn.passes.fold import Fold
+from dala_defn.passes.fuse import Fuse
+from dala_defn.passes.inline import Inline
 from dala_defn.passes.lower import Lower
 from dala_defn.passes.simplify import Simplify
 
@@ -95,4 +97,26 @@ def compile_passes(graph: Graph) -> Graph:
     return dataclasses.replace(DEFAULT, verify=verify).run(ComplexPairs().run(Lower().run(graph)))
 
 
-__all__ = ["DEFAULT", "PASSES", "Pass", "Pipeline", "Step", "compile_passes", "everywhere", "register"]
+# What the native executor does to a compiled graph: all that is left of functions is written out, and fused anew.
+NATIVE = Pipeline((Inline(differentiated=True), Cse(), Dce()))
+
+
+def native_passes(graph: Graph) -> Graph:
+    """A compiled graph as the native executor loads it: with fused nodes."""
+    verify = ops.verify if os.environ.get("DALA_VERIFY") == "1" else None
+    graph = dataclasses.replace(NATIVE, verify=verify).run(graph)
+    return Pipeline((Fuse(),), verify=verify).run(graph)
+
+
+__all__ = [
+    "DEFAULT",
+    "NATIVE",
+    "PASSES",
+    "Pass",
+    "Pipeline",
+    "Step",
+    "compile_passes",
+    "everywhere",
+    "native_passes",
+    "register",
+]
