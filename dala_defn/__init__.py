@@ -28,6 +28,7 @@ from dala_defn import (
     random,
     signing,
     special,
+    testing,
     trees,
 )
 from dala_defn.arguments import spec
@@ -187,6 +188,7 @@ __all__ = [
     "spec",
     "special",
     "switch",
+    "testing",
     "trees",
     "uint16",
     "uint32",
@@ -222,6 +224,7 @@ for _holder in (
     linalg,
     fft,
     signing,
+    testing,
 ):
     errors.boundaries(_holder)
 errors.boundaries(Array, but=("__array__",))
