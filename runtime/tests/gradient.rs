@@ -49,7 +49,10 @@ fn gradient(
 fn test_results_come_first_and_then_the_gradients() {
     let engine = recording();
     let found = gradient(&*engine, &squares(), &[1.0, -2.0, 3.0], 0, None).unwrap();
-    assert_eq!(found, [vec![14.0], vec![1.0, 4.0, 9.0], vec![2.0, -4.0, 6.0]]);
+    assert_eq!(
+        found,
+        [vec![14.0], vec![1.0, 4.0, 9.0], vec![2.0, -4.0, 6.0]]
+    );
     let found = gradient(&*engine, &squares(), &[1.0, 2.0], 1, Some(&[1.0, 10.0])).unwrap();
     assert_eq!(found[2], [2.0, 40.0]);
     let found = gradient(&*engine, &squares(), &[], 0, None).unwrap();
@@ -60,11 +63,19 @@ fn test_results_come_first_and_then_the_gradients() {
 fn test_what_cannot_be_differentiated_is_told() {
     let (record, plain) = (recording(), flex("{}"));
     let status = |engine: &dyn Engine, bytes: &[u8], output, ct| {
-        gradient(engine, bytes, &[1.0], output, ct).unwrap_err().status
+        gradient(engine, bytes, &[1.0], output, ct)
+            .unwrap_err()
+            .status
     };
     assert_eq!(status(&*plain, &squares(), 0, None), Status::Unsupported);
-    assert_eq!(status(&*record, &squares(), 1, None), Status::InvalidArgument);
-    assert_eq!(status(&*record, &squares(), 2, None), Status::InvalidArgument);
+    assert_eq!(
+        status(&*record, &squares(), 1, None),
+        Status::InvalidArgument
+    );
+    assert_eq!(
+        status(&*record, &squares(), 2, None),
+        Status::InvalidArgument
+    );
     // An entry that replaces state.
     assert_eq!(status(&*record, &train(), 0, None), Status::Unsupported);
 }
