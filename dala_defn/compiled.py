@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -73,11 +74,14 @@ class Compiled:
 
     def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
         self.traced = traced
+        start = time.perf_counter()
         with growing:
             self.graph = compile_passes(traced.graph)
+        self.passes_seconds = time.perf_counter() - start
         entry = traced.entry("main", donate, self.graph)
         self.program = Program((entry,), dims_of([entry]))
         self.executable = runner.load(self.program)
+        self.load_seconds = time.perf_counter() - start - self.passes_seconds
         self.index = self.executable.entry("main")
         self.results = [v.type for v in traced.graph.outputs]
         self.donate = [*donate, *(False for _ in traced.captures)] if any(donate) else None

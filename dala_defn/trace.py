@@ -215,20 +215,23 @@ class _Growing:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._count = 0
+        self._threads: set[int] = set()
         self._enabled = False
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._count == 0:
+            if not self._threads:
                 self._enabled = gc.isenabled()
-                gc.disable()
-            self._count += 1
+            # By thread, not counted: what an interrupt leaves here, the next trace of the thread puts right.
+            self._threads.add(threading.get_ident())
+            gc.disable()
 
     def __exit__(self, *_: object) -> None:
+        if ops.current_trace() is not None:
+            return
         with self._lock:
-            self._count -= 1
-            if self._count == 0 and self._enabled:
+            self._threads.discard(threading.get_ident())
+            if not self._threads and self._enabled:
                 gc.enable()
 
 

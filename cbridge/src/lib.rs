@@ -7,6 +7,7 @@ mod error;
 mod fork;
 mod gradient;
 mod guard;
+mod hooks;
 mod signing;
 #[cfg(test)]
 mod tests;
