@@ -81,6 +81,32 @@ fn test_what_cannot_be_differentiated_is_told() {
 }
 
 #[test]
+fn test_a_loop_is_refused_and_not_taken_for_a_constant() {
+    let (x, s) = (json!(["f32", [3]]), json!(["f32", []]));
+    let body = json!({"name": "body", "inputs": [s, s], "outputs": [2, 2],
+        "nodes": [node("mul", &[0, 1], s.clone(), json!({}))]});
+    let attrs = json!({"body": 0, "consts": 0, "carries": 1, "length": [3], "reverse": false});
+    let scan = json!({"op": "scan", "in": [1, 0], "out": [s, x], "attrs": attrs, "loc": 0});
+    let main = function(vec![x, s], vec![scan], &[2]);
+    let entries = vec![entry("main", 1, &[("x", "arg"), ("c", "arg")], &["result"])];
+    let engine = recording();
+    let program = load(&*engine, &file(&program(vec![body, main], entries), &[])).unwrap();
+    let (three, one) = (f32s(&[1.0, 2.0, 3.0]), f32s(&[1.0]));
+    let args = [
+        Arg::Array(HostArray::dense(DType::F32, &[3], &three).unwrap()),
+        Arg::Array(HostArray::dense(DType::F32, &[], &one).unwrap()),
+    ];
+    let wanted = Wanted {
+        output: 0,
+        cotangent: None,
+        wrt: &[0],
+    };
+    let error = program.gradient(0, &args, wanted).err().unwrap();
+    assert_eq!(error.status, Status::Unsupported);
+    assert_eq!(error.op.as_deref(), Some("scan"));
+}
+
+#[test]
 fn test_the_engine_runs_programs_and_keeps_state_like_any_other() {
     let engine = recording();
     let program = load(&*engine, &train()).unwrap();
