@@ -55,7 +55,9 @@ class Traced:
         self.graph, self.captures = trace_function(body, self.types, arguments.function, bound.names, weak)
         self.tree = shape[0]
         self.result_names = paths
-        self.captured = Captured(f, self.captures, bound.statics, traces[0])
+        # Inside another trace, what this function reaches is reached, and watched, from there.
+        if ops.current_trace() is None:
+            self.captured = Captured(f, self.captures, bound.statics, traces[0])
 
     def entry(self, name: str, donate: Sequence[bool], graph: Graph | None = None) -> Entry:
         """The trace as an entry of a program; captures come last, as arguments."""

@@ -117,14 +117,19 @@ class Trace:
             known = self._literals.get(attrs["value"])
             if known is not None:
                 return (known,)
-        values = tuple([a._value if type(a) is Tracer and a._trace is self else self.lift(a)._value for a in args])
+        values, given = [], []  # filled by a loop: a comprehension is a call
+        for a in args:
+            v = a._value if type(a) is Tracer and a._trace is self else self.lift(a)._value
+            values.append(v)
+            given.append(v.type)
         try:
-            types = spec.infer(*[v.type for v in values], **attrs)
+            types = spec.infer(*given, **attrs)
         except DalaError as error:
             raise explain(error, args) from None
-        node = Node(spec.name, values, attrs, types, self.place())
+        node = Node(spec.name, tuple(values), attrs, types, self.place())
         self.nodes.append(node)
-        outs = tuple([Tracer(self, v) for v in node.outputs])
+        made = node.outputs
+        outs = (Tracer(self, made[0]),) if len(made) == 1 else tuple([Tracer(self, v) for v in made])
         if spec.name == "constant":
             self._literals[attrs["value"]] = outs[0]
         return outs

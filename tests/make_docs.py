@@ -27,7 +27,7 @@ float64: in the widest float there is); for reductions and contractions the unit
 is exact; `0.50` is correctly rounded. For complex numbers the error of either part counts, in units of the absolute
 value. The column `ulp` is the bound that the table states and that the tests hold every executor to; where there are
 two, the second is for complex numbers. "refuses" is a `DTypeError` before anything runs. Eager and compiled results
-have the same bits.
+have the same bits, unless ops are fused: kernels keep the same bounds.
 `call` and `fused` are not here: they are their function.
 """
 
@@ -136,6 +136,8 @@ def run_example(spec: OpSpec) -> Any:
 
 def shown(x: Any) -> str:
     """A result with few enough digits to be the same on every machine."""
+    if isinstance(x, tuple):
+        return f"({', '.join(map(shown, x))})"
     if x.dtype.kind == "k":
         return repr(x)
     return np.array2string(np.asarray(x).astype(np.float64) if x.dtype.is_float else np.asarray(x), precision=5)
@@ -147,7 +149,8 @@ def entry(spec: OpSpec) -> str:
     result = {"same": "the operand's dtype", "own": "see above"}.get(spec.result, spec.result)
     with dd.using("reference"):
         value = run_example(spec)
-    kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    values = value if isinstance(value, tuple) else (value,)
+    kind = ", ".join(f"{v.dtype}[{', '.join(map(str, v.shape))}]" for v in values)
     return "\n".join(
         [
             f"### {spec.name}",
