@@ -405,6 +405,33 @@ class Loaded:
         kinds = [kind_of(self.engine, x) for x in args]
         return None if "" in kinds else _prepare(self, entry, args, kinds, types, donate or [False] * len(args))
 
+    def gradient(
+        self,
+        entry: int,
+        args: Sequence[Any],
+        wrt: Sequence[int],
+        output: int,
+        types: Sequence[Type],
+        cotangent: Any | None = None,
+    ) -> list[Array]:
+        """The results of an entry, and the gradients of one of them by Burn's own backward pass.
+
+        ``types`` are those of the results and then of the arguments ``wrt``.
+        """
+        engine, ffi = self.engine, self.engine.ffi
+        packed, keep = pack(engine, args)
+        ct, keep_too = (ffi.NULL, []) if cotangent is None else pack(engine, [cotangent])
+        results = ffi.new("dala_result[]", len(types))
+        frees, n_frees = engine.take_frees()
+        err = ffi.new("dala_error **")
+        status = engine.lib.dala_gradient(
+            self.handle, entry, packed, len(args), output, ct, list(wrt), len(wrt),
+            results, len(types), frees, n_frees, err,
+        )  # fmt: skip
+        del keep, keep_too
+        engine.check(status, err)
+        return [wrap(engine, results, i, concrete(t, results[i])) for i, t in enumerate(types)]
+
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""
         engine = self.engine
