@@ -220,8 +220,8 @@ class _Walk:
             self._child(index, "func")
         elif isinstance(x, (staticmethod, classmethod)):
             self._child(index, "__func__")
-        elif (name := _wrapped(x)) is not None:
-            self._child(index, name)
+        elif (wrapped := _wrapped(x)) is not None:
+            self._child(index, wrapped)
         elif isinstance(x, (dict, list, tuple, collections.deque)):
             self._container(index, x)
         elif isinstance(x, (set, frozenset, bytearray, array.array)):
