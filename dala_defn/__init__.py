@@ -28,6 +28,7 @@ from dala_defn import (
     random,
     signing,
     special,
+    testing,
     trees,
 )
 from dala_defn.arguments import spec
@@ -202,6 +203,7 @@ __all__ = [
     "spec",
     "special",
     "switch",
+    "testing",
     "time_limit",
     "trees",
     "uint16",
@@ -241,6 +243,7 @@ for _holder in (
     linalg,
     fft,
     signing,
+    testing,
 ):
     errors.boundaries(_holder)
 errors.boundaries(Array, but=("__array__",))
