@@ -10,6 +10,9 @@ use crate::panics;
 use crate::tensor::{Borrowed, Held, from_arg};
 use crate::value::{Ty, Val};
 
+/// An argument's number, its value, its type and a handle to it.
+type Tracked<B> = (usize, Val<B>, Ty, Box<dyn Tensor>);
+
 /// The results of an entry, then the gradients. Nothing is donated.
 pub fn gradient<B: ExecBackend>(
     device: &Device<B>,
@@ -22,7 +25,7 @@ pub fn gradient<B: ExecBackend>(
         return Err(no_gradients::<B>());
     }
     let mut borrowed = Borrowed::new();
-    let mut tracked: Vec<(usize, Val<B>, Ty, Box<dyn Tensor>)> = Vec::new();
+    let mut tracked: Vec<Tracked<B>> = Vec::new();
     for &i in wanted.wrt {
         let arg = args.get(i).ok_or_else(|| {
             Error::argument(format!("there is no argument {i}")).with_code("argument-count")

@@ -14,7 +14,7 @@ fn recording() -> Box<dyn Engine> {
 
 /// `sum(x * x)` and `x * x`.
 fn squares() -> Vec<u8> {
-    let (x, s) = (json!(["f32", ["b"]]), json!(["f32", []]));
+    let (x, s) = (json!(["f32", ["n"]]), json!(["f32", []]));
     let nodes = vec![
         node("mul", &[0, 0], x.clone(), json!({})),
         node("sum", &[1], s, json!({"axes": [0]})),
