@@ -30,6 +30,23 @@ from dala_defn import (
     special,
     trees,
 )
+from dala_defn.annotations import (
+    BFloat16,
+    Bool,
+    Complex64,
+    Complex128,
+    Float16,
+    Float32,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+)
 from dala_defn.arguments import spec
 from dala_defn.array import Array
 from dala_defn.compiled import Compiled as _Compiled
@@ -89,12 +106,13 @@ from dala_defn.export import EntryPoint as _EntryPoint
 from dala_defn.export import load
 from dala_defn.functions import *  # noqa: F403
 from dala_defn.functions import __all__ as _functions
+from dala_defn.functions.base import dim_value
 from dala_defn.functions.updates import At as _At
 from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
 from dala_defn.layers import Input
 from dala_defn.operators import Operators as _Operators
 from dala_defn.shapes import DimExpr
-from dala_defn.trace import Tracer, name_scope
+from dala_defn.trace import Tracer, name_scope, require
 from dala_defn.training import Model, Sequential
 from dala_defn.transforms import Transformed as _Transformed
 from dala_defn.transforms import grad, jvp, value_and_grad, vmap
@@ -105,6 +123,23 @@ newaxis = None
 
 __all__ = [
     *_functions,
+    "BFloat16",
+    "Bool",
+    "Complex64",
+    "Complex128",
+    "Float16",
+    "Float32",
+    "Float64",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "UInt8",
+    "UInt16",
+    "UInt32",
+    "UInt64",
+    "dim_value",
+    "require",
     "ArgumentError",
     "ArgumentTypeError",
     "Array",

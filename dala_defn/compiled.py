@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dala_defn import dtypes, ops, trees
+from dala_defn.annotations import bind_sizes
 from dala_defn.arguments import Arguments, Bound, as_operand, type_of
 from dala_defn.array import Array
 from dala_defn.artifacts import dims_of
@@ -18,11 +19,12 @@ from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, ShapeE
 from dala_defn.executors import Executor
 from dala_defn.ir import Graph
 from dala_defn.ir.codec import relative_file
-from dala_defn.ir.program import Arg, Entry, Program, Result
+from dala_defn.ir.program import Arg, Bounds, Entry, Program, Result
 from dala_defn.passes.pipeline import compile_passes
 from dala_defn.plans import MISS, Plan, Writer
+from dala_defn.shapes import Known, names_of
 from dala_defn.sources import Location
-from dala_defn.trace import Tracer, trace_function
+from dala_defn.trace import Trace, Tracer, trace_function
 
 
 class Traced:
@@ -30,8 +32,9 @@ class Traced:
 
     def __init__(self, f: Callable[..., Any], arguments: Arguments, bound: Bound) -> None:
         self.names = bound.names
-        self.types = [type_of(x, n)[0] for x, n in zip(bound.leaves, bound.names, strict=True)]
-        weak = [type_of(x, n)[1] for x, n in zip(bound.leaves, bound.names, strict=True)]
+        self.types = bound.types
+        outer = ops.current_trace()
+        self.known = outer.known if isinstance(outer, Trace) else Known(bound.bounds)
         shape: list[trees.Tree] = []
         paths: list[str] = []
         traces: list[Any] = []
@@ -51,10 +54,33 @@ class Traced:
             paths.extend(trees.show_path(p) or "0" for p, _ in flat)
             return [leaf for _, leaf in flat]
 
-        self.graph, self.captures = trace_function(body, self.types, arguments.function, bound.names, weak)
+        self.graph, self.captures = trace_function(
+            body, self.types, arguments.function, bound.names, bound.weak, self.known
+        )
         self.tree = shape[0]
         self.result_names = paths
         self.captured = Captured(f, self.captures, bound.statics, traces[0])
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Holds the sizes of a call against what the trace relies on.
+
+        Raises:
+            ShapeError: for the first condition that does not hold, naming the sizes and the line that needs it.
+        """
+        for fact in self.known.facts:
+            if not fact.condition.evaluate(sizes):
+                names = sorted(names_of([fact.condition.left, fact.condition.right]))
+                at = "" if fact.place is None else f" at {fact.place.resolve()}"
+                why = fact.why and f" for {fact.why}"
+                raise ShapeError(
+                    f"{' and '.join(f'{n} is {sizes[n]}' for n in names)}: {self.graph.name} needs {fact.condition}",
+                    rule=f"{fact.condition} is needed{at}{why}",
+                    details={"sizes": {n: sizes[n] for n in names}, "condition": str(fact.condition)},
+                )
+
+    def dims(self) -> dict[str, Bounds]:
+        """The bounds of the sizes, as programs have them."""
+        return {n: (low or 0, high) for n, (low, high) in self.known.bounds.items()}
 
     def entry(self, name: str, donate: Sequence[bool], graph: Graph | None = None) -> Entry:
         """The trace as an entry of a program; captures come last, as arguments."""
@@ -75,7 +101,7 @@ class Compiled:
         self.traced = traced
         self.graph = compile_passes(traced.graph)
         entry = traced.entry("main", donate, self.graph)
-        self.program = Program((entry,), dims_of([entry]))
+        self.program = Program((entry,), dims_of([entry], traced.dims()))
         self.executable = runner.load(self.program)
         self.index = self.executable.entry("main")
         self.results = [v.type for v in traced.graph.outputs]
@@ -139,6 +165,10 @@ class Compiled:
                 isinstance(d, int) and d != n for d, n in zip(want.shape, have.shape, strict=True)
             ):
                 raise ShapeError(f"argument {name} is {have}, compiled for {want}")
+        if self.traced.known.facts or self.traced.known.bounds:
+            wanted = list(zip(self.traced.names, self.traced.types, strict=True))
+            shapes = [tuple(getattr(x, "shape", ())) for x in leaves]
+            self.traced.check(bind_sizes(wanted, shapes, self.traced.known.bounds))  # type: ignore[arg-type]
         captures = self.traced.captured.current()
         if captures is None:
             raise ArgumentError("what the function captured has changed since it was compiled", hint="compile again")

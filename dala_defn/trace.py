@@ -20,11 +20,11 @@ import numpy as np
 from dala_defn import dtypes, ops
 from dala_defn.array import Array
 from dala_defn.dtypes import DType
-from dala_defn.errors import DalaError, EscapedTracerError, Operand, TraceError, install_describer
+from dala_defn.errors import DalaError, EscapedTracerError, Operand, ShapeError, TraceError, install_describer
 from dala_defn.ir import Graph, Literal, Node, Type, Value
 from dala_defn.operators import Operators
 from dala_defn.ops.spec import OPS, OpSpec
-from dala_defn.shapes import Shape
+from dala_defn.shapes import Condition, Known, Shape, install_known, may, parse_dim, same_size
 from dala_defn.sources import PACKAGE, Mark, Place, here
 
 
@@ -94,6 +94,7 @@ class Trace:
         self.open = True
         self.read: list[Any] = []  # arrays whose numbers were read outside the graph
         self.token: Tracer | None = None  # that of the last effect
+        self.known: Known = Known() if parent is None else parent.known  # what holds of the sizes
         self._captured: dict[int, Tracer] = {}
         self._literals: dict[Literal, Tracer] = {}
 
@@ -117,6 +118,9 @@ class Trace:
         try:
             types = spec.infer(*[v.type for v in values], **attrs)
         except DalaError as error:
+            alike = self._alike(error, values, spec.name)
+            if alike is not None:
+                return self.record(spec, alike, attrs)
             raise explain(error, args) from None
         node = Node(spec.name, values, attrs, types, self.place())
         self.nodes.append(node)
@@ -124,6 +128,21 @@ class Trace:
         if spec.name == "constant":
             self._literals[attrs["value"]] = outs[0]
         return outs
+
+    def _alike(self, error: DalaError, values: Sequence[Value], op: str) -> tuple[Tracer, ...] | None:
+        """The operands with one size in the place of another, when an op needs them equal and they may be."""
+        pair = error.details.get("unequal")
+        if not isinstance(error, ShapeError) or pair is None:
+            return None
+        kept, other = sorted(map(parse_dim, pair), key=lambda d: not isinstance(d, int))
+        if not same_size(kept, other, f"{op} of {' and '.join([str(v.type) for v in values])}"):
+            return None
+        out = []
+        for v in values:
+            shape = tuple([kept if d == other else d for d in v.type.shape])
+            x = Tracer(self, v)
+            out.append(x if shape == v.type.shape else self.record(OPS["reshape"], (x,), {"shape": shape})[0])
+        return tuple(out)
 
     def lift(self, x: Any) -> Tracer:
         """Any operand as a value of this trace.
@@ -166,6 +185,42 @@ class Trace:
         return Graph(self.name, first + last, self.nodes, values)
 
 
+def _known() -> tuple[Known, Place | None] | None:
+    trace = ops.current_trace()
+    return (trace.known, trace.place()) if isinstance(trace, Trace) else None
+
+
+install_known(_known)
+
+
+def require(condition: Any) -> None:
+    """Takes a condition on sizes for true from here on; calls of the function with other sizes are refused.
+
+    Args:
+        condition: a comparison of sizes, such as ``x.shape[0] % 4 == 0``.
+
+    Raises:
+        ShapeError: when it is false; for sizes that are not known while tracing, at the call, naming this line.
+        TraceError: for a condition on values.
+
+    Example:
+        >>> @dd.defn
+        ... def first(x: dd.Float32["n"]):
+        ...     dd.require(x.shape[0] > 2)
+        ...     return x[2]
+        >>> first(dd.array([1.0, 2.0, 3.0]))
+        array(3., dtype=float32)
+    """
+    if isinstance(condition, Tracer):
+        raise TraceError(
+            "dd.require is about sizes, and this is a traced value",
+            operands=[describe(condition, 0)],
+            hint="dd.debug.check(condition, message) for values",
+        )
+    if not (may(condition, "dd.require", alone=True) if isinstance(condition, Condition) else condition):
+        raise ShapeError(f"{condition} does not hold" if isinstance(condition, Condition) else "it does not hold")
+
+
 class _Layers(threading.local):
     path = ""
 
@@ -206,6 +261,7 @@ def trace_function(
     name: str,
     names: Sequence[str] = (),
     weak: Sequence[str | None] = (),
+    known: Known | None = None,
 ) -> tuple[Graph, list[Any]]:
     """The graph of ``f`` applied to values of these types, and what it captured.
 
@@ -214,6 +270,8 @@ def trace_function(
     """
     parent = ops.current_trace()
     trace = Trace(name, parent if isinstance(parent, Trace) else None)
+    if known is not None:
+        trace.known = known
     with tracing(trace):
         args = [
             trace.argument(t, names[i] if i < len(names) else "", weak[i] if i < len(weak) else None)
@@ -305,4 +363,15 @@ def explain(error: DalaError, args: Sequence[Any]) -> DalaError:
     return error
 
 
-__all__ = ["Mark", "Trace", "Tracer", "describe", "explain", "inline", "name_scope", "trace_function", "tracing"]
+__all__ = [
+    "Mark",
+    "Trace",
+    "Tracer",
+    "describe",
+    "explain",
+    "inline",
+    "name_scope",
+    "require",
+    "trace_function",
+    "tracing",
+]
