@@ -24,7 +24,7 @@ from dala_defn.passes.pipeline import compile_passes
 from dala_defn.plans import MISS, Plan, Writer
 from dala_defn.shapes import Known, names_of
 from dala_defn.sources import Location
-from dala_defn.trace import Trace, Tracer, trace_function
+from dala_defn.trace import Trace, Tracer, growing, prepared, trace_function
 
 
 class Traced:
@@ -41,7 +41,7 @@ class Traced:
 
         def body(*leaves: Any) -> list[Any]:
             traces.append(ops.current_trace())
-            out = arguments.apply(f, bound, leaves)
+            out = arguments.apply(prepared(f), bound, leaves)
             flat = trees.flatten_with_paths(out)
             for path, leaf in flat:
                 if not isinstance(leaf, (Tracer, Array, np.ndarray, np.generic)) and dtypes.weak_kind(leaf) is None:
@@ -99,7 +99,8 @@ class Compiled:
 
     def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
         self.traced = traced
-        self.graph = compile_passes(traced.graph)
+        with growing:
+            self.graph = compile_passes(traced.graph)
         entry = traced.entry("main", donate, self.graph)
         self.program = Program((entry,), dims_of([entry], traced.dims()))
         self.executable = runner.load(self.program)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dala_defn import ops, trees
 from dala_defn.functions.base import dtype_of, value
 from dala_defn.ir import Graph, Type
-from dala_defn.trace import trace_function
+from dala_defn.trace import prepared, trace_function
 
 F = TypeVar("F", bound=Callable[..., Any])
 Runner = Callable[["Composite", tuple[Any, ...], Mapping[str, Any]], Any]
@@ -62,7 +62,7 @@ class Composite:
 
         def body(*inner: Any) -> list[Any]:
             rest = iter(inner)
-            leaves, tree = trees.flatten(self.f(*[x if x is None else next(rest) for x in args], **attrs))
+            leaves, tree = trees.flatten(prepared(self.f)(*[x if x is None else next(rest) for x in args], **attrs))
             shape.append(tree)
             return leaves
 

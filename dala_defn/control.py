@@ -12,7 +12,7 @@ from dala_defn.functions.base import convert, dtype_of, is_value, value
 from dala_defn.ir import Graph, Type, Value
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, at_least
-from dala_defn.trace import trace_function
+from dala_defn.trace import prepared, trace_function
 
 
 class Body:
@@ -34,7 +34,7 @@ class Body:
         def run(*leaves: Any) -> list[Any]:
             rest = iter(leaves)
             given = [trees.unflatten(tree, [next(rest) for _ in types]) for tree, types in args]
-            flat, tree = trees.flatten(f(*given))
+            flat, tree = trees.flatten(prepared(f)(*given))
             kinds = [_weak(x) for x in flat]
             seen[:] = [tree, kinds]
             wanted = list(dtypes) or [None] * len(flat)
@@ -276,7 +276,7 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     body, leaves, _ = _carried(lambda types, weak: Body(body_fn, [(tree, types)], (), weak), init, "while_loop")
     types = _types(leaves)
     _differ(tree, types, body.types, "the carry goes in as", "comes back as", "a carry keeps its shapes and dtypes")
-    test = Body(lambda *a: _scalar(cond_fn(*a), "the condition of while_loop", "b"), [(tree, types)])
+    test = Body(lambda *a: _scalar(prepared(cond_fn)(*a), "the condition of while_loop", "b"), [(tree, types)])
     captures, (in_test, in_body) = _together([test, body])
     attrs = {
         "cond": _closed(test, captures, in_test, first=True),
@@ -301,6 +301,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: 
         >>> dd.fori_loop(0, 4, lambda i, total: total + i, dd.array(0))
         array(6, dtype=int32)
     """
+    body_fn = prepared(body_fn)
     if type(lower) is int and type(upper) is int:
         count = max(upper - lower, 0)
         xs = OPS["iota"](shape=(count,), axis=0, dtype=dtypes.int32)
@@ -344,6 +345,7 @@ def scan(
         >>> dd.scan(lambda total, x: (total + x, total), 0.0, dd.array([1.0, 2.0, 3.0]))
         (array(6., dtype=float32), array([0., 1., 3.], dtype=float32))
     """
+    f = prepared(f)
     slices, xs_tree, _ = _values(xs)
     count = _length(slices, length)
     if unroll < 1:
@@ -463,6 +465,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
         >>> dd.map(lambda x: x * x, dd.array([1, 2, 3]))
         array([1, 4, 9], dtype=int32)
     """
+    f = prepared(f)
     return scan(lambda _, x: (None, f(x)), None, xs)[1]
 
 
@@ -479,6 +482,7 @@ def associative_scan(f: Callable[[Any, Any], Any], xs: Any, reverse: bool = Fals
         >>> dd.associative_scan(lambda a, b: a * b, dd.array([1, 2, 3, 4]))
         array([ 1,  2,  6, 24], dtype=int32)
     """
+    f = prepared(f)
     leaves, tree, _ = _values(xs)
     count = _length(leaves, None)
     if not isinstance(count, int):

@@ -14,7 +14,7 @@ from dala_defn.ops.creation import zeros
 from dala_defn.ops.nested import POLICIES
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import show
-from dala_defn.trace import Tracer, describe, trace_function
+from dala_defn.trace import Tracer, describe, prepared, trace_function
 
 
 class _Traced:
@@ -26,7 +26,7 @@ class _Traced:
         def run(*leaves: Any) -> list[Any]:
             rest = iter(leaves)
             args = [trees.unflatten(t, [next(rest) for _ in range(t.size)]) for t in trees_in]
-            flat, tree = trees.flatten(f(*args))
+            flat, tree = trees.flatten(prepared(f)(*args))
             seen.append(tree)
             return [value(x) for x in flat]
 

@@ -25,6 +25,7 @@ from dala_defn.ir.program import Arg, Entry, Program
 from dala_defn.passes.facts import with_facts
 from dala_defn.passes.pipeline import compile_passes
 from dala_defn.plans import MISS, Plan, Writer
+from dala_defn.pyflow import rewriting
 
 CACHE = 128  # programs of a function
 PLANS = 256  # prepared calls of a function
@@ -45,11 +46,13 @@ class Defn:
         static_argnames: str | Sequence[str] = (),
         donate_argnames: str | Sequence[str] = (),
         executor: str | None = None,
+        rewrite: bool = True,
     ) -> None:
         # Without the function's __dict__, which for a wrapper of ours would be all that it knows.
         functools.update_wrapper(self, f, updated=())
         self.__name__: str = getattr(f, "__name__", type(f).__name__).replace("<lambda>", "lambda")
         self._f = f
+        self.rewrite = rewrite
         self._owner: Callable[[], Any] | None = None
         static = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
         if isinstance(f, composites.Composite):
@@ -82,7 +85,7 @@ class Defn:
     def _bound(self, instance: Any) -> Defn:
         """The function as a method of one object, which it does not keep alive."""
         options = {"static_argnames": tuple(self.arguments.static), "donate_argnames": tuple(self.arguments.donate)}
-        found = Defn(self._f.__get__(instance), executor=self.executor, **options)
+        found = Defn(self._f.__get__(instance), executor=self.executor, rewrite=self.rewrite, **options)
         found._f = found.__wrapped__ = self._f  # type: ignore[attr-defined]
         found._owner = weak(instance)
         return found
@@ -143,7 +146,8 @@ class Defn:
     def trace(self, bound: Bound) -> Traced:
         """Traces the function once."""
         self.traces += 1
-        return Traced(self.f, self.arguments, bound)
+        with rewriting(self.rewrite):
+            return Traced(self.f, self.arguments, bound)
 
     def _in_trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = self.arguments.bind(args, kwargs)
@@ -226,6 +230,7 @@ def defn(
     static_argnames: str | Sequence[str] = (),
     donate_argnames: str | Sequence[str] = (),
     executor: str | None = None,
+    rewrite: bool = True,
 ) -> Any:
     """Compiles a function over arrays.
 
@@ -235,6 +240,7 @@ def defn(
     Args:
         static_argnames: arguments that are part of the program: hashable values, one trace for each.
         donate_argnames: arguments whose arrays give their storage to the call and cannot be used afterwards.
+        rewrite: whether Python's own control flow in it may depend on traced values; see docs/control-flow.md.
         executor: ``"flex"`` or ``"reference"`` for this function; otherwise as ``dd.using`` says.
 
     Raises:
@@ -247,7 +253,6 @@ def defn(
         >>> f(dd.array([1.0, 2.0]))
         array([3., 5.], dtype=float32)
     """
-    options = {"static_argnames": static_argnames, "donate_argnames": donate_argnames, "executor": executor}
-    if f is None:
-        return lambda g: Defn(g, **options)  # type: ignore[arg-type]
-    return Defn(f, **options)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"static_argnames": static_argnames, "donate_argnames": donate_argnames}
+    options.update(executor=executor, rewrite=rewrite)
+    return (lambda g: Defn(g, **options)) if f is None else Defn(f, **options)

@@ -178,6 +178,7 @@ def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
         wrt = [i for n in chosen for i in spans[n]]
         types = [v.type for v in call.graph.outputs]
         _floats(types, "jacrev")
+        _real(types, "jacrev: a result")
         known = len(call.graph.inputs)
         halves = cut(vjp_graph(call.graph, wrt, range(len(types))), known, len(types), range(known))
         operands = call.operands()
@@ -207,6 +208,17 @@ def _floats(types: Sequence[Type], name: str) -> None:
             raise GradientError(f"{name}: a result {t} has no derivative", hint="x.astype(dd.float32) in the function")
 
 
+def _real(types: Sequence[Type], what: str) -> None:
+    """Refuses what has two directions for each number: one column would stand for both."""
+    for t in types:
+        if t.dtype.kind == "c":
+            raise GradientError(
+                f"{what} {t} is complex, and a Jacobian is of real numbers",
+                rule="jacrev takes complex arguments, jacfwd gives complex results",
+                hint="a function of dd.real(x) and dd.imag(x), or dd.jvp and dd.vjp",
+            )
+
+
 def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """The Jacobian of ``f``, by forward mode: one push-forward for each element of the arguments, all at once.
 
@@ -227,6 +239,7 @@ def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
         _floats(types, "jacfwd")
         forward = jvp_graph(call.graph, wrt)
         inputs = [call.graph.inputs[i].type for i in wrt]
+        _real(inputs, "jacfwd: an argument")
         columns: list[list[Any]] = [[] for _ in types]
         for at, t in enumerate(inputs):
             seeds, count = _basis(inputs, at)

@@ -80,7 +80,7 @@ class Mark:
 
 Place = Mark | Location
 
-_OURS: dict[CodeType, bool] = {}
+_OURS: dict[str, bool] = {"<string>": False}
 
 
 def write_function(name: str, arguments: str, body: Sequence[str], known: Mapping[str, Any]) -> Any:
@@ -95,13 +95,12 @@ def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame outside this package."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
-        code = frame.f_code
-        ours = _OURS.get(code)
+        file = frame.f_code.co_filename  # the hash of a text is kept; that of a code object is worked out each time
+        ours = _OURS.get(file)
         if ours is None:
-            # Dataclasses write an __init__ of their own.
-            generated = code.co_filename == "<string>" and code.co_qualname.startswith("__create_fn__")
-            ours = _OURS[code] = code.co_filename.startswith((PACKAGE, "<frozen")) or generated
-        if not ours:
+            ours = _OURS[file] = file.startswith((PACKAGE, "<frozen"))
+        # Dataclasses write an __init__ of their own.
+        if not ours and not (file == "<string>" and frame.f_code.co_qualname.startswith("__create_fn__")):
             return frame
         frame = frame.f_back
     return None

@@ -6,6 +6,7 @@ become inputs of the graph, kept in ``captures``; nothing from outside is baked 
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import threading
@@ -59,7 +60,10 @@ class Tracer(Operators):
         )
 
     def __bool__(self) -> bool:
-        raise self._refuse("a truth value", "dd.where(condition, x, y) to choose between values")
+        reason, instead = _explainers[0]() if _explainers else ("", "")
+        error = self._refuse("a truth value", instead or "dd.where(condition, x, y) to choose between values")
+        error.rule = reason
+        raise error
 
     def __int__(self) -> int:
         raise self._refuse("int()", "x.astype(dd.int32) for a conversion, a static argument for a Python number")
@@ -106,7 +110,7 @@ class Trace:
 
     def place(self) -> Place | None:
         """The source place of what is being recorded."""
-        return here(layer_path())
+        return here(_layers.path)
 
     def record(self, spec: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Tracer, ...]:
         """Adds a node; gives its outputs."""
@@ -114,7 +118,7 @@ class Trace:
             known = self._literals.get(attrs["value"])
             if known is not None:
                 return (known,)
-        values = tuple([self.lift(a)._value for a in args])
+        values = tuple([a._value if type(a) is Tracer and a._trace is self else self.lift(a)._value for a in args])
         try:
             types = spec.infer(*[v.type for v in values], **attrs)
         except DalaError as error:
@@ -143,6 +147,23 @@ class Trace:
             x = Tracer(self, v)
             out.append(x if shape == v.type.shape else self.record(OPS["reshape"], (x,), {"shape": shape})[0])
         return tuple(out)
+
+    def copy(self, graph: Graph, inputs: Sequence[Value]) -> list[Tracer]:
+        """Adds the nodes of a graph for inputs of its own types; gives its outputs. Types are not inferred again."""
+        env = dict(zip(graph.inputs, inputs, strict=True))
+        for node in graph.nodes:
+            constant = node.op == "constant"
+            if constant and (known := self._literals.get(node.attrs["value"])) is not None:
+                env[node.outputs[0]] = known._value
+                continue
+            values = tuple([env[v] for v in node.inputs])
+            types = [v.type for v in node.outputs]
+            made = Node(node.op, values, node.attrs, types, self.place() if node.loc is None else node.loc)
+            self.nodes.append(made)
+            env.update(zip(node.outputs, made.outputs, strict=True))
+            if constant:
+                self._literals[node.attrs["value"]] = Tracer(self, made.outputs[0])
+        return [Tracer(self, env[v]) for v in graph.outputs]
 
     def lift(self, x: Any) -> Tracer:
         """Any operand as a value of this trace.
@@ -244,15 +265,56 @@ def name_scope(name: str) -> Iterator[None]:
         _layers.path = before
 
 
+class _Growing:
+    """While a graph grows, the collector of cycles would look at all of it again and again, and find nothing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._enabled = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._count == 0:
+                self._enabled = gc.isenabled()
+                gc.disable()
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0 and self._enabled:
+                gc.enable()
+
+
+growing = _Growing()
+
+
 @contextmanager
 def tracing(trace: Trace) -> Iterator[Trace]:
     """Makes ``trace`` the innermost one; whatever happens, it is left and closed."""
-    ops.push_trace(trace)
-    try:
-        yield trace
-    finally:
-        trace.open = False
-        ops.pop_trace(trace)
+    with growing:
+        ops.push_trace(trace)
+        try:
+            yield trace
+        finally:
+            trace.open = False
+            ops.pop_trace(trace)
+
+
+_preparers: list[Callable[[Any], Any]] = []
+_explainers: list[Callable[[], tuple[str, str]]] = []
+
+
+def install_preparer(preparer: Callable[[Any], Any], explainer: Callable[[], tuple[str, str]]) -> None:
+    """Hands in what makes a function of the user ready to be traced, and what tells why a condition was not."""
+    _preparers[:] = [preparer]
+    _explainers[:] = [explainer]
+
+
+def prepared(f: Any) -> Any:
+    """A function in the form in which it is traced."""
+    return _preparers[0](f) if _preparers else f
 
 
 def trace_function(
@@ -283,9 +345,14 @@ def trace_function(
 
 
 def inline(graph: Graph, args: Sequence[Any]) -> list[Any]:
-    """Applies the nodes of a graph to values, through ``bind``; gives its outputs."""
-    env: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
+    """Applies the nodes of a graph to values; gives its outputs. In a trace they are copied where the types agree."""
     trace = ops.current_trace()
+    if isinstance(trace, Trace):
+        lifted = [trace.lift(x) for x in args]
+        if [x._value.type for x in lifted] == [v.type for v in graph.inputs]:
+            return list(trace.copy(graph, [x._value for x in lifted]))
+        args = lifted
+    env: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
     for node in graph.nodes:
         outs = ops.bind(OPS[node.op], tuple([env[v] for v in node.inputs]), node.attrs)
         if isinstance(trace, Trace) and node.loc is not None and trace.nodes and node.op != "constant":

@@ -16,7 +16,7 @@ from dala_defn.passes.batch import batch_graph
 from dala_defn.passes.grad import grad_graph
 from dala_defn.passes.jvp import jvp_graph
 from dala_defn.shapes import normalize_axis
-from dala_defn.trace import inline, trace_function
+from dala_defn.trace import inline, prepared, trace_function
 
 
 class Traced:
@@ -33,7 +33,7 @@ class Traced:
         self.has_aux = has_aux
 
         def body(*inner: Any) -> list[Any]:
-            out = f(*trees.unflatten(self.tree, inner), **kwargs)
+            out = prepared(f)(*trees.unflatten(self.tree, inner), **kwargs)
             if has_aux and (not isinstance(out, tuple) or len(out) != 2):
                 raise ArgumentTypeError("with has_aux=True the function returns (value, aux)")
             flat, tree = trees.flatten(out)
@@ -110,6 +110,7 @@ def value_and_grad(
 
     Returns:
         A function giving ``(value, gradient)``; the gradient has the structure of the argument (a tuple for several).
+        By a complex argument ``x + iy`` it is ``df/dx - i df/dy``: its conjugate points uphill.
 
     Raises:
         GradientError: for an integer argument, or an op without a derivative, naming its line.
@@ -238,7 +239,7 @@ def _element(
     out: list[trees.Tree] = []
 
     def body(*inner: Any) -> list[Any]:
-        flat, shape = trees.flatten(f(*trees.unflatten(tree, inner), **kwargs))
+        flat, shape = trees.flatten(prepared(f)(*trees.unflatten(tree, inner), **kwargs))
         out.append(shape)
         return flat
 

@@ -177,7 +177,8 @@ def any_complex(rng: np.random.Generator, dtype: DType, n: int) -> Array:
     """Finite numbers with parts of random bits, and of one magnitude."""
     real = dtypes.real_of(dtype)
     parts = any_bits(rng, real, n)
-    near = parts * (1 + 0.1 * rng.normal(size=parts.shape)).astype(parts.dtype)
+    with np.errstate(all="ignore"):
+        near = parts * (1 + 0.1 * rng.normal(size=parts.shape)).astype(parts.dtype)
     out = np.empty((2, *parts.shape), dtype.dtype)
     out.real, out.imag = parts, [rng.permutation(parts), near]
     return out[np.isfinite(out)]

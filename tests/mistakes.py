@@ -109,10 +109,10 @@ MISTAKES = [
     # traced values
     Mistake(
         "if",
-        traced("x if x.sum() > 0 else -x"),
+        traced("x if x > 0 else -x"),
         "TraceError",
         TypeError,
-        ("truth value", "dd.where", "bool[]", "greater"),
+        ("one truth value", "dd.where", "dd.all", "bool[2, 3]", "greater"),
     ),
     Mistake("int", traced("x * int(v[0])"), "TraceError", TypeError, ("int()", "f32[]")),
     Mistake("range", traced("[x for _ in range(i[0])]"), "TraceError", TypeError, ("i32[]",)),

@@ -22,6 +22,7 @@ from dala_defn.dtypes import DType, as_pairs, from_pairs
 from dala_defn.ir import Graph, Node, Type, Value
 from dala_defn.ir.codec import decode, encode
 from dala_defn.ir.program import Arg, Entry, Program, Result
+from dala_defn.ops import OPS
 from dala_defn.passes import PASSES, grad_graph
 from dala_defn.passes.complex_pairs import has_complex
 from dala_defn.trace import trace_function
@@ -447,6 +448,28 @@ def test_jvp_of_a_holomorphic_function_is_its_derivative() -> None:
     np.testing.assert_allclose(t, np.tan(w) + w * (1 + np.tan(w) ** 2), rtol=1e-12)
     (h,) = gradients(lambda x: dd.real(dd.jvp(dd.exp, (dd.complex(x, x),), (dd.complex(1.0, 0.0 * x),))[1]), 0.3)
     np.testing.assert_allclose(h, np.exp(0.3) * (np.cos(0.3) - np.sin(0.3)), rtol=1e-6)
+
+
+def test_jacobians_are_of_real_numbers() -> None:
+    z = dd.array(np.array([0.5 + 1j, 2 - 1j]))
+    g = dd.jacrev(lambda z: dd.absolute(z) ** 2)(z)
+    np.testing.assert_allclose(g, np.diag(2 * np.conj(np.asarray(z))))
+    j = dd.jacfwd(lambda x: dd.exp(1j * x))(dd.array(np.array([0.5, 2.0])))
+    np.testing.assert_allclose(j, np.diag(1j * np.exp(1j * np.array([0.5, 2.0]))))
+    for f in (dd.jacrev(lambda z: z * z), dd.jacfwd(lambda z: z * z), dd.hessian(lambda z: dd.sum(dd.absolute(z)))):
+        with pytest.raises(dd.GradientError, match="is complex, and a Jacobian is of real numbers"):
+            f(z)
+    _, pull_back = dd.vjp(lambda z: z * z, z)
+    np.testing.assert_allclose(pull_back(z * 0 + 1j)[0], 2j * np.asarray(z))
+    _, push_forward = dd.linearize(lambda z: z * z, z)
+    np.testing.assert_allclose(push_forward(z * 0 + 1j), 2j * np.asarray(z))
+
+
+def test_every_op_that_takes_complex_numbers_has_a_rule_for_pairs() -> None:
+    from dala_defn.passes.complex_rules import RULES
+
+    takes = {s.name for s in OPS.values() if set(dtypes.COMPLEX) & set(s.accepts)}
+    assert takes | {"complex"} == set(RULES)
 
 
 def test_a_complex_result_has_no_gradient() -> None:

@@ -22,7 +22,7 @@ from dala_defn.passes.kernels import REDUCTIONS, is_computed, is_reduced
 
 ELEMENTWISE = [s for s in OPS.values() if s.fusion == "elementwise" and s.family in ("unary", "binary", "ternary")]
 CELLS = [(spec, dtype) for spec in ELEMENTWISE for dtype in spec.accepts if dtype.kind in "biuf"]
-REDUCED = [(OPS[name], dtype) for name in sorted(REDUCTIONS) for dtype in OPS[name].accepts]
+REDUCED = [(OPS[name], d) for name in sorted(REDUCTIONS) for d in OPS[name].accepts if d.kind in "biuf"]
 
 
 def cells(rows: list[tuple[OpSpec, DType]]) -> Any:

@@ -102,11 +102,18 @@ def convert(x: Any, dtype: DType) -> Any:
 
 def operands(*xs: Any) -> list[Any]:
     """The operands of an elementwise function, promoted to one dtype."""
-    first = xs[0]
-    if all(is_value(x) for x in xs):
-        dtype = dtype_of(first)
-        if all(dtype_of(x) is dtype for x in xs):
+    # The ways that most calls go: values of one dtype, and a value with a Python number.
+    dtype: Any = getattr(xs[0], "dtype", None)
+    if type(dtype) is DType:
+        for x in xs:
+            if getattr(x, "dtype", None) is not dtype:
+                break
+        else:
             return list(xs)
+        if len(xs) == 2 and getattr(xs[0], "weak", None) is None:
+            kind = dtypes.weak_kind(xs[1])
+            if kind is not None and dtypes.promote_weak(dtype, kind) is dtype:
+                return [xs[0], ops.lit(xs[1], dtype)]
     xs = tuple(value(x) if isinstance(x, (list, tuple)) else x for x in xs)
     for x in xs:
         if not is_value(x) and dtypes.weak_kind(x) is None and not isinstance(x, DimExpr):

@@ -43,14 +43,19 @@ class Node:
         self.inputs = inputs
         self.attrs = attrs
         self.loc = loc
-        self.outputs = tuple([Value(t, "", self, i) for i, t in enumerate(types)])
+        if len(types) == 1:
+            self.outputs: tuple[Value, ...] = (Value(types[0], "", self),)
+        else:
+            self.outputs = tuple([Value(t, "", self, i) for i, t in enumerate(types)])
 
     @property
     def has_effect(self) -> bool:
         """Whether it does more than compute its outputs: it passes a token along, or runs a function that does."""
-        if any(v.type.dtype.kind == "t" for v in (*self.inputs, *self.outputs)):
-            return True
-        return any(g.has_effects for a in self.attrs.values() for g in graphs_in(a))
+        for values in (self.outputs, self.inputs):
+            for v in values:
+                if v.type.dtype.kind == "t":
+                    return True
+        return bool(self.attrs) and any(g.has_effects for a in self.attrs.values() for g in graphs_in(a))
 
     def __repr__(self) -> str:
         return f"{self.op}({', '.join(map(repr, self.inputs))})"

@@ -51,9 +51,28 @@ constant: OpSpec = define(
 )
 
 
+_NUMBERS: dict[tuple[type, Any, DType], Literal] = {}
+_MOST_NUMBERS = 4096
+
+
+def number(value: Any, dtype: DType) -> Literal:
+    """A Python number as a constant of this dtype; those that come again are made once."""
+    key = (type(value), value, dtype)
+    found = _NUMBERS.get(key)
+    if found is None:
+        found = Literal(dtypes.scalar_array(value, dtype), dtype)
+        if (
+            type(value) in (int, float, bool) and value != 0
+        ):  # 0.0 and -0.0 are equal, and so are parts of complex numbers
+            if len(_NUMBERS) >= _MOST_NUMBERS:
+                _NUMBERS.clear()
+            _NUMBERS[key] = found
+    return found
+
+
 def lit(value: Any, dtype: DType) -> Any:
     """A scalar constant of this dtype; it broadcasts in every elementwise op."""
-    return constant(value=Literal(dtypes.scalar_array(value, dtype), dtype))
+    return constant(value=number(value, dtype))
 
 
 def _iota_infer(*, shape: tuple[Dim, ...], axis: int, dtype: DType) -> tuple[Type, ...]:

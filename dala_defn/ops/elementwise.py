@@ -62,18 +62,26 @@ def elementwise_infer(
 ) -> Callable[..., tuple[Type, ...]]:
     """The type rule: operands of one accepted dtype, broadcast; the result has that dtype or a given one."""
 
+    known = frozenset(accepts)
+
     def infer(*types: Type) -> tuple[Type, ...]:
         if len(types) != arity:
             raise ShapeError(f"{name} takes {arity} operands, not {len(types)}", op=name)
-        check_dtype(name, types[0].dtype, accepts)
-        if len(types) > 1:
-            check_same_dtype(name, types)
-            shape = types[0].shape
-            if any(t.shape != shape for t in types):
-                shape = broadcast_shapes(*(t.shape for t in types))
-        else:
-            shape = types[0].shape
-        return (Type(result or types[0].dtype, shape),)
+        first = types[0]
+        dtype, shape = first.dtype, first.shape
+        if dtype not in known:
+            check_dtype(name, dtype, accepts)
+        for t in types:
+            if t is first:
+                continue
+            if t.dtype is not dtype:
+                check_same_dtype(name, types)
+            if t.shape != shape and t.shape:
+                shape = broadcast_shapes(shape, t.shape) if shape else t.shape
+        # Types are immutable, and often the operand's own will do.
+        if shape is first.shape and (result is None or result is dtype):
+            return (first,)
+        return (Type(result or dtype, shape),)
 
     return infer
 

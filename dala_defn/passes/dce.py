@@ -21,7 +21,7 @@ class Dce(Pass):
         needed: set[Value] = set(graph.outputs)
         kept = []
         for node in reversed(graph.nodes):
-            if node.has_effect or any(v in needed for v in node.outputs):
+            if not needed.isdisjoint(node.outputs) or node.has_effect:
                 needed.update(node.inputs)
                 kept.append(node)
         if len(kept) == len(graph.nodes):

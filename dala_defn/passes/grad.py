@@ -99,7 +99,7 @@ def active_values(graph: Graph, wrt: Sequence[Value]) -> set[Value]:
     """The values that change, to first order, with those of ``wrt``."""
     active = set(wrt)
     for node in graph.nodes:
-        if any(v in active for v in node.inputs) and not isinstance(OPS[node.op].vjp, ZeroGrad):
+        if not active.isdisjoint(node.inputs) and not isinstance(OPS[node.op].vjp, ZeroGrad):
             active.update(v for v in node.outputs if v.type.dtype.is_inexact)
     return active
 
@@ -122,7 +122,7 @@ def _reverse(trace: Rebuild, graph: Graph, wrt: Sequence[int], seeds: Sequence[t
     halves: dict[Node, Any] = {}  # what the forward halves of two-sided rules kept
     for node in graph.nodes:
         rule = OPS[node.op].vjp
-        if isinstance(rule, Reverse) and any(v in active for v in node.inputs):
+        if isinstance(rule, Reverse) and not active.isdisjoint(node.inputs):
             with trace.standing_for(node):
                 values = [trace.of(v) for v in node.inputs]
                 outs, halves[node] = rule.forward(FUNCTIONS, [v in active for v in node.inputs], values, node.attrs)
@@ -135,7 +135,7 @@ def _reverse(trace: Rebuild, graph: Graph, wrt: Sequence[int], seeds: Sequence[t
             with trace.standing_for(v.node):
                 _accumulate(cts, v, seed)
     for node in reversed(graph.nodes):
-        if not any(v in cts for v in node.outputs) or not any(v in active for v in node.inputs):
+        if cts.keys().isdisjoint(node.outputs) or active.isdisjoint(node.inputs):
             continue
         with trace.standing_for(node):
             given = [cts.pop(v, None) for v in node.outputs]
