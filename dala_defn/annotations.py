@@ -24,7 +24,7 @@ from dala_defn.shapes import (
     show,
 )
 
-_BOUND = re.compile(r"(?:(\d+)<=)?([A-Za-z_]\w*)(?:(<=|>=)(\d+))?")
+_BOUND = re.compile(r"(?:(\d+)\s*<=\s*)?([A-Za-z_]\w*)(?:\s*(<=|>=)\s*(\d+))?", re.ASCII)
 
 
 def parse_sizes(value: Any) -> tuple[Shape, dict[str, Range]]:
@@ -41,7 +41,7 @@ def parse_sizes(value: Any) -> tuple[Shape, dict[str, Range]]:
     bounds: dict[str, Range] = {}
     out: list[Any] = []
     for item in items:
-        found = _BOUND.fullmatch(item.replace(" ", "")) if isinstance(item, str) else None
+        found = _BOUND.fullmatch(item.strip()) if isinstance(item, str) else None
         if found is not None:
             low, name, sign, limit = found.groups()
             first, last = bounds.get(name, (0, None))

@@ -33,6 +33,7 @@ class Traced:
     def __init__(self, f: Callable[..., Any], arguments: Arguments, bound: Bound) -> None:
         self.names = bound.names
         self.types = bound.types
+        self.bounds = bound.bounds  # those that were given, without what the trace found
         outer = ops.current_trace()
         self.known = outer.known if isinstance(outer, Trace) else Known(bound.bounds)
         shape: list[trees.Tree] = []
@@ -169,7 +170,7 @@ class Compiled:
         if self.traced.known.facts or self.traced.known.bounds:
             wanted = list(zip(self.traced.names, self.traced.types, strict=True))
             shapes = [tuple(getattr(x, "shape", ())) for x in leaves]
-            self.traced.check(bind_sizes(wanted, shapes, self.traced.known.bounds))  # type: ignore[arg-type]
+            self.traced.check(bind_sizes(wanted, shapes, self.traced.bounds))  # type: ignore[arg-type]
         captures = self.traced.captured.current()
         if captures is None:
             raise ArgumentError("what the function captured has changed since it was compiled", hint="compile again")

@@ -464,8 +464,10 @@ def same_size(a: Dim, b: Dim, why: str = "") -> bool:
     """Whether two sizes are or may be equal, in more than the empty case; see ``may``."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
-    if a == b:
+    if a == b or Condition(a, "==", b).decide(known() or NOTHING):
         return True
+    if isinstance(a, int):
+        a, b = b, a
     low, high = interval(a - b, (known() or NOTHING).bounds)
     return low != 0 and high != 0 and may(Condition(a, "==", b), why)
 

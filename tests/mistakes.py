@@ -143,7 +143,7 @@ MISTAKES = [
     Mistake("vmap", "dd.vmap(lambda a, b: a + b)(x, v)  # here", S, V, ("size 2 and 3",)),
     Mistake(
         "symbolic",
-        "@dd.defn\ndef f(a):\n    return a[0]  # here\nf.lower(dd.spec(('b',)))",
+        "@dd.defn\ndef f(a):\n    return dd.split(a, [1])  # here\nf.lower(dd.spec(('b',)))",
         S,
         V,
         ("unknown size b", "f32[b]"),
@@ -153,7 +153,7 @@ MISTAKES = [
         "@dd.defn\ndef f(a):\n    return a if a.shape[0] else -a  # here\nf.lower(dd.spec(('b',)))",
         S,
         V,
-        ("size b is not known",),
+        ("whether b != 0 is not known", "dd.require(b != 0)"),
     ),
     Mistake(
         "donated",
