@@ -93,6 +93,7 @@ from dala_defn.errors import (
     FileFormatError,
     GradientError,
     IndexOutOfRange,
+    NotFiniteError,
     OutOfMemory,
     ParseError,
     ShapeError,
@@ -110,6 +111,7 @@ from dala_defn.functions.base import dim_value
 from dala_defn.functions.updates import At as _At
 from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
 from dala_defn.layers import Input
+from dala_defn.nans import debug_nans
 from dala_defn.operators import Operators as _Operators
 from dala_defn.shapes import DimExpr
 from dala_defn.trace import Tracer, name_scope, require
@@ -157,6 +159,8 @@ __all__ = [
     "IndexOutOfRange",
     "Input",
     "Model",
+    "NotFiniteError",
+    "debug_nans",
     "OutOfMemory",
     "ParseError",
     "Sequential",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dala_defn import dtypes, ops, trees
+from dala_defn import debug, dtypes, ops, trees
 from dala_defn.annotations import bind_sizes
 from dala_defn.arguments import Arguments, Bound, as_operand, type_of
 from dala_defn.array import Array
@@ -20,7 +20,9 @@ from dala_defn.executors import Executor
 from dala_defn.ir import Graph
 from dala_defn.ir.codec import relative_file
 from dala_defn.ir.program import Arg, Bounds, Entry, Program, Result
+from dala_defn.nans import Watched, judge, recording, watch
 from dala_defn.passes.pipeline import compile_passes
+from dala_defn.passes.watch import watched
 from dala_defn.plans import MISS, Plan, Writer
 from dala_defn.shapes import Known, names_of
 from dala_defn.sources import Location
@@ -100,8 +102,13 @@ class Compiled:
 
     def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
         self.traced = traced
+        self.mode = watch.mode
+        self.watched: Watched | None = None
+        graph = traced.graph
+        if self.mode is not None:
+            graph, self.watched = watched(graph, debug.SEE)
         with growing:
-            self.graph = compile_passes(traced.graph)
+            self.graph = compile_passes(graph)
         entry = traced.entry("main", donate, self.graph)
         self.program = Program((entry,), dims_of([entry], traced.dims()))
         self.executable = runner.load(self.program)
@@ -113,7 +120,13 @@ class Compiled:
     def run(self, leaves: list[Any], captures: list[Any]) -> list[Array]:
         """The results, flat, of one run; one call into the runtime."""
         try:
-            return self.executable.run(self.index, leaves + captures, self.results, self.donate)
+            if self.watched is None or self.mode is None:
+                return self.executable.run(self.index, leaves + captures, self.results, self.donate)
+            given = [*leaves, *captures]
+            with recording(self.watched, self.mode) as record:
+                outs = self.executable.run(self.index, given, self.results, self.donate)
+            judge(record, outs, given)
+            return outs
         except DalaError as error:
             error.location = self.place(error.location)
             raise
@@ -124,11 +137,16 @@ class Compiled:
 
     def plan(self, writer: Writer, captures: list[Any], outs: list[Array]) -> Plan:
         """A prepared call for arguments like those that the writer took; ``outs`` are what they gave."""
+        if self.watched is not None:
+            return writer.write(self._slowly, self.traced.captured, self.traced.tree, self.place)
         args = [*writer.values, *captures]
         call = self.executable.prepare(self.index, args, [y._type for y in outs], self.donate)
         if call is None:
             call = functools.partial(self.executable.run, self.index, types=self.results, donate=self.donate)
         return writer.write(call, self.traced.captured, self.traced.tree, self.place)
+
+    def _slowly(self, args: Sequence[Any]) -> list[Array]:
+        return self.run(list(args), [])
 
     def place(self, told: Location | None) -> Location | None:
         """The place that the runtime tells, with the whole path of its file: programs hold the end of it only."""

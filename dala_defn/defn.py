@@ -22,6 +22,7 @@ from dala_defn.errors import DalaError, leave
 from dala_defn.executors import executor
 from dala_defn.ir import Graph
 from dala_defn.ir.program import Arg, Entry, Program
+from dala_defn.nans import watch
 from dala_defn.passes.facts import with_facts
 from dala_defn.passes.pipeline import compile_passes
 from dala_defn.plans import MISS, Plan, Writer
@@ -117,7 +118,7 @@ class Defn:
     def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = self.arguments.bind(args, kwargs)
         runner = executor(self.executor)
-        key = (bound.key, runner.name)
+        key = (bound.key, runner.name, watch.mode)
         with self._lock:
             compiled = self._compiled.get(key)
             captures = None if compiled is None else compiled.traced.captured.current()

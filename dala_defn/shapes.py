@@ -53,13 +53,13 @@ class DimExpr:
             return NotImplemented
         same = self is other or (isinstance(other, DimExpr) and self._terms == other._terms)
         # For us a size equals what is written alike; a user asks about numbers, which may agree all the same.
-        return same if same or known() is None or not asked_by_user() else Condition(self, "==", other)
+        return same if same or not _by_value() or not asked_by_user() else Condition(self, "==", other)
 
     def __ne__(self, other: object) -> Any:
         if not isinstance(other, (int, DimExpr)):
             return NotImplemented
         same = self is other or (isinstance(other, DimExpr) and self._terms == other._terms)
-        return not same if same or known() is None or not asked_by_user() else Condition(self, "!=", other)
+        return not same if same or not _by_value() or not asked_by_user() else Condition(self, "!=", other)
 
     def __lt__(self, other: Dim) -> Condition:
         return Condition(self, "<", other) if isinstance(other, (int, DimExpr)) else NotImplemented
@@ -388,9 +388,14 @@ class Fact:
 
 
 class Known:
-    """What holds of the sizes of a trace: bounds of names, and what else was required; checked at every call."""
+    """What holds of the sizes of a trace: bounds of names, and what else was required; checked at every call.
 
-    def __init__(self, bounds: Mapping[str, Range] | None = None) -> None:
+    Attributes:
+        as_written: whether ``==`` between sizes asks if they are written alike, and not for their values.
+    """
+
+    def __init__(self, bounds: Mapping[str, Range] | None = None, as_written: bool = False) -> None:
+        self.as_written = as_written
         self.bounds: dict[str, Range] = dict(bounds or {})
         self.facts: list[Fact] = []
 
@@ -439,6 +444,11 @@ def known() -> Known | None:
     """What the trace that is open knows of sizes."""
     found = _tracing[0]() if _tracing else None
     return None if found is None else found[0]
+
+
+def _by_value() -> bool:
+    now = known()
+    return now is not None and not now.as_written
 
 
 def may(condition: Condition, why: str = "", alone: bool = False) -> bool:

@@ -364,18 +364,19 @@ def inline(graph: Graph, args: Sequence[Any]) -> list[Any]:
 _POSITIONS = ("left", "right")
 
 
+def origin(value: Value) -> str:
+    """Where a value was made."""
+    if value.node is None:
+        return f"argument {value.name}" if value.name else "an array from outside the function"
+    place = "" if value.node.loc is None else f" made at {value.node.loc.resolve().short()}"
+    return f"{value.node.attrs.get('composite') or value.node.op}(…){place}"
+
+
 def describe(x: Any, position: int, of: int = 1) -> Operand:
     """An operand for an error message."""
     name = _POSITIONS[position] if of == 2 else f"operand {position}" if of > 1 else "value"
     if isinstance(x, Tracer):
-        value = x._value
-        if value.node is None:
-            origin = f"argument {value.name}" if value.name else "an array from outside the function"
-        else:
-            origin = f"{value.node.attrs.get('composite') or value.node.op}(…)"
-            if value.node.loc is not None:
-                origin += f" made at {value.node.loc.resolve().short()}"
-        return Operand(name, str(value.type), origin)
+        return Operand(name, str(x._value.type), origin(x._value))
     if dtypes.weak_kind(x) is not None:
         return Operand(name, type(x).__name__, repr(x))
     shape = getattr(x, "shape", None)
@@ -438,6 +439,7 @@ __all__ = [
     "explain",
     "inline",
     "name_scope",
+    "origin",
     "require",
     "trace_function",
     "tracing",
