@@ -48,7 +48,7 @@ from dala_defn.annotations import (
     UInt64,
 )
 from dala_defn.arguments import spec
-from dala_defn.array import Array
+from dala_defn.array import Array, get_printoptions, set_printoptions
 from dala_defn.compiled import Compiled as _Compiled
 from dala_defn.composites import Composite as _Composite
 from dala_defn.composites import composite
@@ -58,7 +58,7 @@ from dala_defn.custom import CustomVjp as _CustomVjp
 from dala_defn.custom import checkpoint, custom_jvp, custom_vjp
 from dala_defn.debug import pure_callback
 from dala_defn.defn import Defn as _Defn
-from dala_defn.defn import defn
+from dala_defn.defn import cache_info, defn
 from dala_defn.dtypes import (
     bfloat16,
     bool_,
@@ -96,8 +96,10 @@ from dala_defn.errors import (
     NotFiniteError,
     OutOfMemory,
     ParseError,
+    RetraceError,
     ShapeError,
     SignatureError,
+    TimeLimitExceeded,
     TraceError,
     VerifyError,
 )
@@ -108,11 +110,17 @@ from dala_defn.export import load
 from dala_defn.functions import *  # noqa: F403
 from dala_defn.functions import __all__ as _functions
 from dala_defn.functions.base import dim_value
+from dala_defn.functions.types import NamespaceInfo as _NamespaceInfo
 from dala_defn.functions.updates import At as _At
+from dala_defn.interchange import from_dlpack
 from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
 from dala_defn.layers import Input
 from dala_defn.nans import debug_nans
 from dala_defn.operators import Operators as _Operators
+from dala_defn.operators import install_protocols as _install_protocols
+from dala_defn.ops.effects import time_limit
+from dala_defn.protocols import function as _function
+from dala_defn.protocols import ufunc as _ufunc
 from dala_defn.shapes import DimExpr
 from dala_defn.trace import Tracer, name_scope, require
 from dala_defn.training import Model, Sequential
@@ -121,7 +129,11 @@ from dala_defn.transforms import grad, jvp, value_and_grad, vmap
 
 __version__ = "0.1.0"
 
+__array_api_version__ = "2024.12"
+__array_namespace_info__ = _NamespaceInfo
+
 newaxis = None
+bool = bool_
 
 __all__ = [
     *_functions,
@@ -163,15 +175,18 @@ __all__ = [
     "debug_nans",
     "OutOfMemory",
     "ParseError",
+    "RetraceError",
     "Sequential",
     "ShapeError",
     "SignatureError",
+    "TimeLimitExceeded",
     "TraceError",
     "Tracer",
     "VerifyError",
     "associative_scan",
     "bfloat16",
     "bool_",
+    "cache_info",
     "callbacks",
     "checkpoint",
     "complex128",
@@ -226,6 +241,7 @@ __all__ = [
     "spec",
     "special",
     "switch",
+    "time_limit",
     "trees",
     "uint16",
     "uint32",
@@ -236,6 +252,9 @@ __all__ = [
     "vjp",
     "vmap",
     "while_loop",
+    "from_dlpack",
+    "get_printoptions",
+    "set_printoptions",
 ]
 
 for _name in __all__:
@@ -264,6 +283,7 @@ for _holder in (
 ):
     errors.boundaries(_holder)
 errors.boundaries(Array, but=("__array__",))
-errors.boundaries(_Defn, ["lower", "compile", "export"])
+errors.boundaries(_Defn, ["lower", "compile", "export", "explain"])
 errors.install_excepthook()
 _install_eager()
+_install_protocols(_ufunc, _function)

@@ -104,10 +104,39 @@ class Array(Operators):
     def __repr__(self) -> str:
         if self.dtype.kind == "k":
             return f"key({self.numpy().tolist()})"
-        return np.array_repr(self.numpy())
+        with np.printoptions(**_options):
+            return np.array_repr(self.numpy())
 
     def __str__(self) -> str:
-        return str(self.numpy())
+        with np.printoptions(**_options):
+            return str(self.numpy())
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return self.numpy().data
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if dl_device not in (None, _CPU):
+            raise BufferError(f"the array is on the CPU, not on device {dl_device}")
+        if stream is not None:
+            raise BufferError("the CPU has no streams")
+        x = self.numpy()
+        if x.dtype.kind == "V" or self.dtype.kind == "k":
+            raise BufferError(f"DLPack by way of NumPy has no {self.dtype}: x.astype(dd.float32)")
+        if copy:
+            return x.copy().__dlpack__()
+        if max_version is not None and max_version >= (1, 0):
+            return x.__dlpack__(max_version=max_version)
+        return _writable(x).__dlpack__()
 
     def __format__(self, spec: str) -> str:
         return format(self.item() if self.shape == () else str(self), spec)
@@ -120,6 +149,53 @@ class Array(Operators):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (np.array(self.numpy()), self.dtype))
+
+
+_CPU = (1, 0)  # DLPack's number of the kind of device, and that of the device
+_options: dict[str, Any] = {}
+
+
+def set_printoptions(**options: Any) -> None:
+    """How arrays print: NumPy's options, such as ``precision``, ``threshold`` or ``suppress``, for our arrays only.
+
+    An option that is set to ``None`` follows NumPy's again.
+
+    Example:
+        >>> dd.set_printoptions(precision=2)
+        >>> dd.array([1 / 3])
+        array([0.33], dtype=float32)
+        >>> dd.set_printoptions(precision=None)
+    """
+    merged = {k: v for k, v in {**_options, **options}.items() if v is not None}
+    with np.printoptions(**merged):  # refuses what it does not know before anything changes
+        pass
+    _options.clear()
+    _options.update(merged)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """The options that arrays print with: NumPy's, and over them ours.
+
+    Example:
+        >>> dd.get_printoptions()["precision"]
+        8
+    """
+    return {**np.get_printoptions(), **_options}
+
+
+def _writable(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same memory without the mark that it is read-only, which older DLPack cannot say: readers must not write."""
+    interface = dict(x.__array_interface__)
+    interface["data"] = (interface["data"][0], False)
+    return np.asarray(_Lent(interface, x))
+
+
+class _Lent:
+    """Memory and what keeps it alive."""
+
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
 
 
 class HostStorage:

@@ -17,6 +17,7 @@ from dala_defn.array import Array, HostStorage
 from dala_defn.dtypes import DTYPES, DType, as_dtype, as_pairs, bfloat16, from_pairs, real_of
 from dala_defn.errors import (
     ArgumentError,
+    CheckFailed,
     DalaError,
     DonatedError,
     DTypeError,
@@ -63,6 +64,7 @@ _CODES: dict[tuple[int, str], type[DalaError]] = {
     (3, "dim-bounds"): ShapeError,
     (3, "dim-conflict"): ShapeError,
     (4, "index-out-of-range"): IndexOutOfRange,
+    (4, "assertion"): CheckFailed,
 }
 
 
@@ -95,10 +97,30 @@ class _Library:
 
 _library = _Library()
 
+# ``error``: what this process' handler raised in this thread, which made the runtime stop.
+raised = threading.local()
+
+
+def library() -> tuple[Any, Any]:
+    """cffi's ``ffi`` and the library."""
+    return _library.load()
+
 
 def call_count() -> int:
     """How many calls into the runtime were made so far in this process, by any thread."""
     return int(_library.load()[1].dala_call_count())
+
+
+def register_kernel(name: str, address: int, abi_version: int) -> None:
+    """Makes a native kernel known to the runtime, for the programs that are loaded from then on.
+
+    Raises:
+        EngineError: when the runtime calls kernels of another version.
+    """
+    ffi, lib = _library.load()
+    err = ffi.new("dala_error **")
+    if lib.dala_kernel_register(name.encode(), ffi.cast("void *", address), abi_version, err) != 0:
+        raise_error(ffi, lib, err)
 
 
 def raise_error(ffi: Any, lib: Any, err: Any) -> None:
@@ -108,6 +130,10 @@ def raise_error(ffi: Any, lib: Any, err: Any) -> None:
     status = int(lib.dala_error_status(err[0]))
     data = json.loads(ffi.string(lib.dala_error_json(err[0])))
     lib.dala_error_free(err[0])
+    if data.get("code") in ("handler", "interrupted"):
+        error, raised.error = getattr(raised, "error", None), None
+        if error is not None:
+            raise error
     kind = _CODES.get((status, data.get("code")), _ERRORS.get(status, EngineError))
     place = data.get("location")
     location = None  # without one, the line of the call is the user's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -62,7 +63,9 @@ class Traced:
         )
         self.tree = shape[0]
         self.result_names = paths
-        self.captured = Captured(f, self.captures, bound.statics, traces[0])
+        # Inside another trace, what this function reaches is reached, and watched, from there.
+        if ops.current_trace() is None:
+            self.captured = Captured(f, self.captures, bound.statics, traces[0])
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Holds the sizes of a call against what the trace relies on.
@@ -102,6 +105,7 @@ class Compiled:
 
     def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
         self.traced = traced
+        start = time.perf_counter()
         self.mode = watch.mode
         self.watched: Watched | None = None
         graph = traced.graph
@@ -109,9 +113,11 @@ class Compiled:
             graph, self.watched = watched(graph, debug.SEE)
         with growing:
             self.graph = compile_passes(graph)
+        self.passes_seconds = time.perf_counter() - start
         entry = traced.entry("main", donate, self.graph)
         self.program = Program((entry,), dims_of([entry], traced.dims()))
         self.executable = runner.load(self.program)
+        self.load_seconds = time.perf_counter() - start - self.passes_seconds
         self.index = self.executable.entry("main")
         self.results = [v.type for v in traced.graph.outputs]
         self.donate = [*donate, *(False for _ in traced.captures)] if any(donate) else None

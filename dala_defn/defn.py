@@ -6,7 +6,9 @@ import functools
 import inspect
 import os
 import threading
-from collections import OrderedDict
+import time
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any
@@ -18,8 +20,9 @@ from dala_defn.arguments import Arguments, Bound, as_operand
 from dala_defn.artifacts import dims_of, write_program
 from dala_defn.captures import ByInstance, weak
 from dala_defn.compiled import Compiled, Traced
-from dala_defn.errors import DalaError, leave
-from dala_defn.executors import executor
+from dala_defn.errors import DalaError, RetraceError, leave
+from dala_defn.executors import Executor, executor
+from dala_defn.explain import MOST, CacheInfo, Difference, Explanation, TraceRecord, closest, signature_of
 from dala_defn.ir import Graph
 from dala_defn.ir.program import Arg, Entry, Program
 from dala_defn.nans import watch
@@ -48,12 +51,14 @@ class Defn:
         donate_argnames: str | Sequence[str] = (),
         executor: str | None = None,
         rewrite: bool = True,
+        max_traces: int | None = None,
     ) -> None:
         # Without the function's __dict__, which for a wrapper of ours would be all that it knows.
         functools.update_wrapper(self, f, updated=())
         self.__name__: str = getattr(f, "__name__", type(f).__name__).replace("<lambda>", "lambda")
         self._f = f
         self.rewrite = rewrite
+        self.max_traces = max_traces
         self._owner: Callable[[], Any] | None = None
         static = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
         if isinstance(f, composites.Composite):
@@ -67,6 +72,9 @@ class Defn:
         self._last: Plan = _no_plan
         self._lock = threading.RLock()
         self._methods: ByInstance[Defn] = ByInstance()
+        self._records: deque[TraceRecord] = deque(maxlen=MOST)
+        self._calls_traced = 0
+        _living.add(self)
 
     @property
     def signature(self) -> inspect.Signature:
@@ -85,8 +93,10 @@ class Defn:
 
     def _bound(self, instance: Any) -> Defn:
         """The function as a method of one object, which it does not keep alive."""
-        options = {"static_argnames": tuple(self.arguments.static), "donate_argnames": tuple(self.arguments.donate)}
-        found = Defn(self._f.__get__(instance), executor=self.executor, rewrite=self.rewrite, **options)
+        options: dict[str, Any] = {"executor": self.executor, "rewrite": self.rewrite, "max_traces": self.max_traces}
+        options["static_argnames"] = tuple(self.arguments.static)
+        options["donate_argnames"] = tuple(self.arguments.donate)
+        found = Defn(self._f.__get__(instance), **options)
         found._f = found.__wrapped__ = self._f  # type: ignore[attr-defined]
         found._owner = weak(instance)
         return found
@@ -112,6 +122,9 @@ class Defn:
             out = plan(args, kwargs)
             if out is not MISS:
                 self._last = plan
+                with self._lock:
+                    if plan.key in self._compiled:  # type: ignore[attr-defined]
+                        self._compiled.move_to_end(plan.key)  # type: ignore[attr-defined]
                 return out
         return self._slow(args, kwargs)
 
@@ -123,26 +136,92 @@ class Defn:
             compiled = self._compiled.get(key)
             captures = None if compiled is None else compiled.traced.captured.current()
             if compiled is None or captures is None:
-                compiled = Compiled(self.trace(bound), bound.donate, runner)
+                changed = None if compiled is None else compiled.traced.captured.difference()
+                compiled = self._compile(bound, runner, changed)
                 captures = list(compiled.traced.captures)
-                self._compiled[key] = compiled
-                while len(self._compiled) > CACHE:
-                    self._compiled.popitem(last=False)
-                    self._plans.clear()
+                self._keep(key, compiled)
+            self._compiled.move_to_end(key)
         compiled.traced.check(bound.sizes)
         leaves = [as_operand(x, t) for x, t in zip(bound.leaves, compiled.traced.types, strict=True)]
         outs = compiled.run(leaves, captures)
         writer = Writer(args, kwargs, compiled.traced.types)
         self.arguments.take(writer, args, kwargs)
-        self._add(_alike(args), compiled.plan(writer, captures, outs))
+        self._prepare(_alike(args), key, compiled.plan(writer, captures, outs))
         return compiled.result(outs)
 
-    def _add(self, key: Any, plan: Plan) -> None:
+    def _keep(self, key: Any, compiled: Compiled) -> None:
+        self._compiled[key] = compiled
+        while len(self._compiled) > CACHE:
+            last = getattr(self._last, "key", None)
+            if last in self._compiled:
+                self._compiled.move_to_end(last)
+            gone, _ = self._compiled.popitem(last=False)
+            for alike, plans in list(self._plans.items()):
+                rest = tuple([p for p in plans if p.key != gone])  # type: ignore[attr-defined]
+                if len(rest) < len(plans):
+                    self._plans.pop(alike)
+                    self._plans.update({alike: rest} if rest else {})
+
+    def _prepare(self, alike: Any, key: Any, plan: Plan) -> None:
+        plan.key = key  # type: ignore[attr-defined]
         with self._lock:
             if sum(map(len, self._plans.values())) >= PLANS:
                 self._plans.clear()
-            self._plans[key] = (plan, *self._plans.get(key, ())[: ALIKE - 1])
+            self._plans[alike] = (plan, *self._plans.get(alike, ())[: ALIKE - 1])
             self._last = plan
+
+    def _compile(self, bound: Bound, runner: Executor, changed: tuple[str, str, str] | None) -> Compiled:
+        """Traces and compiles for a call, and notes why and at what cost.
+
+        Raises:
+            RetraceError: when ``max_traces`` is reached.
+        """
+        signature = signature_of(bound, runner.name)
+        earlier, found = closest(self._records, signature)
+        if changed is not None:
+            found = [Difference("captured", *changed)]
+        record = TraceRecord(self._calls_traced + 1, signature, None if earlier is None else earlier.number, found)
+        if self.max_traces is not None and self._calls_traced >= self.max_traces:
+            raise RetraceError(
+                f"{self.__name__} would be traced for the {record.number}. time: {record.why}",
+                rule=f"max_traces={self.max_traces}",
+                hint="; ".join(record.advice) or "a larger max_traces",
+                details=record.to_dict(),
+            )
+        start = time.perf_counter()
+        traced = self.trace(bound)
+        record.trace_ms = (time.perf_counter() - start) * 1e3
+        compiled = Compiled(traced, bound.donate, runner)
+        record.passes_ms, record.load_ms = compiled.passes_seconds * 1e3, compiled.load_seconds * 1e3
+        record.nodes, record.compiled_nodes = _count(traced.graph), _count(compiled.graph)
+        self._calls_traced += 1
+        self._records.append(record)
+        return compiled
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """The traces that calls have made: what for, what differed, what each cost, and what to do.
+
+        With arguments (or ``spec``s) it also tells what a call with them would do; nothing is run or traced.
+
+        Example:
+            >>> f = dd.defn(lambda x: x * 2)
+            >>> y = f(dd.array([1.0]))
+            >>> f.explain().traces[0].why
+            'the first'
+        """
+        call = ""
+        if args or kwargs:
+            bound = self.arguments.bind(args, kwargs)
+            runner = executor(self.executor)
+            compiled = self._compiled.get((bound.key, runner.name))
+            earlier, found = closest(self._records, signature_of(bound, runner.name))
+            if compiled is not None and (changed := compiled.traced.captured.difference()) is not None:
+                found = [Difference("captured", *changed)]
+            if compiled is not None and not found and earlier is not None:
+                call = f"runs the program of trace {earlier.number}"
+            else:
+                call = f"is traced: {'; '.join(map(str, found)) or 'the first'}"
+        return Explanation(self.__name__, self._records, self._calls_traced, call)
 
     def trace(self, bound: Bound) -> Traced:
         """Traces the function once."""
@@ -196,6 +275,34 @@ class Defn:
         write_program(path, Program((entry,), dims_of([entry], traced.dims()), tensors))
 
 
+_living: weakref.WeakSet[Defn] = weakref.WeakSet()
+
+
+def cache_info() -> CacheInfo:
+    """How many programs and prepared calls are kept for traced functions.
+
+    A function keeps 128 programs and 256 prepared calls at most; what was used longest ago goes first. They live as
+    long as the function does.
+
+    Example:
+        >>> dd.cache_info().most_programs
+        128
+    """
+    living = list(_living)
+    return CacheInfo(
+        len(living),
+        sum(len(f._compiled) for f in living),
+        sum(len(plans) for f in living for plans in list(f._plans.values())),
+        sum(f.traces for f in living),
+        CACHE,
+        PLANS,
+    )
+
+
+def _count(graph: Graph) -> int:
+    return len(graph.nodes) + sum(len(g.nodes) for g in graph.functions())
+
+
 def _no_plan(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     return MISS
 
@@ -232,6 +339,7 @@ def defn(
     donate_argnames: str | Sequence[str] = (),
     executor: str | None = None,
     rewrite: bool = True,
+    max_traces: int | None = None,
 ) -> Any:
     """Compiles a function over arrays.
 
@@ -243,8 +351,10 @@ def defn(
         donate_argnames: arguments whose arrays give their storage to the call and cannot be used afterwards.
         rewrite: whether Python's own control flow in it may depend on traced values; see docs/control-flow.md.
         executor: ``"flex"`` or ``"reference"`` for this function; otherwise as ``dd.using`` says.
+        max_traces: how often calls may trace it; ``f.explain()`` lists the traces and what differed.
 
     Raises:
+        RetraceError: when a call would trace it more often than ``max_traces``, with what differs.
         ShapeError, DTypeError, ArgumentTypeError: while tracing, with the line of the function that is wrong.
 
     Example:
@@ -255,5 +365,5 @@ def defn(
         array([3., 5.], dtype=float32)
     """
     options: dict[str, Any] = {"static_argnames": static_argnames, "donate_argnames": donate_argnames}
-    options.update(executor=executor, rewrite=rewrite)
+    options.update(executor=executor, rewrite=rewrite, max_traces=max_traces)
     return (lambda g: Defn(g, **options)) if f is None else Defn(f, **options)

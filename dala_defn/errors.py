@@ -186,6 +186,12 @@ class EscapedTracerError(DalaError, RuntimeError):
     default_code = "E402"
 
 
+class RetraceError(DalaError, RuntimeError):
+    """A function that would be traced more often than it may be."""
+
+    default_code = "E404"
+
+
 class GradientError(DalaError, ValueError):
     """A derivative that does not exist."""
 
@@ -256,6 +262,12 @@ class OutOfMemory(DalaError, MemoryError):
     """A run that would pass the memory limit."""
 
     default_code = "E803"
+
+
+class TimeLimitExceeded(DalaError, TimeoutError):
+    """A run that took longer than ``dd.time_limit`` allows."""
+
+    default_code = "E806"
 
 
 class DonatedError(DalaError, RuntimeError):

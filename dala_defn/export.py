@@ -99,7 +99,7 @@ class Artifact:
             self.loaded = runner.load(self.program)
         else:
             # The runtime reads the file for itself, so it checks for itself too.
-            self.loaded = opened(source, trusted)
+            self.loaded = opened(source, trusted, self.program)
         self.entries = {e.name: EntryPoint(self, self.loaded.entry(e.name), e) for e in self.program.entries}
 
     def __getitem__(self, name: str) -> EntryPoint:

@@ -11,9 +11,10 @@ from dala_defn import dtypes
 from dala_defn import functions as F
 from dala_defn.errors import ArgumentError
 from dala_defn.functions.base import literal, own
+from dala_defn.functions.types import check_device
 
 
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
     """The frequencies of a transform of ``n`` samples at a distance ``d``; float32 unless ``dtype`` says otherwise.
 
     Raises:
@@ -23,12 +24,13 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
         >>> dd.fft.fftfreq(4)
         array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
     """
+    check_device(device)
     if n < 1:
         raise ArgumentError(f"fftfreq of {n} samples")
     return literal(np.fft.fftfreq(n, d), dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype))
 
 
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
     """The frequencies of a transform of ``n`` real samples at a distance ``d``; float32 unless ``dtype`` is given.
 
     Raises:
@@ -38,6 +40,7 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
         >>> dd.fft.rfftfreq(4)
         array([0.  , 0.25, 0.5 ], dtype=float32)
     """
+    check_device(device)
     if n < 1:
         raise ArgumentError(f"rfftfreq of {n} samples")
     return literal(np.fft.rfftfreq(n, d), dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype))

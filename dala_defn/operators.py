@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dala_defn import functions as F
 from dala_defn.dtypes import DType
-from dala_defn.errors import ArgumentTypeError, ShapeError
+from dala_defn.errors import ArgumentError, ArgumentTypeError, ShapeError
 from dala_defn.functions.indexing import getitem
+from dala_defn.functions.types import DEVICE, check_device
 from dala_defn.functions.updates import At
 from dala_defn.shapes import Dim, Shape, size
+
+Protocol = Callable[..., Any]
+_protocols: list[Protocol] = []
+
+
+def install_protocols(ufunc: Protocol, function: Protocol) -> None:
+    """Hands in what NumPy's own functions do with our arrays."""
+    _protocols[:] = [ufunc, function]
 
 
 class Operators:
@@ -18,7 +28,6 @@ class Operators:
 
     __slots__ = ()
     __array_priority__ = 1000
-    __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
     @property
@@ -60,6 +69,42 @@ class Operators:
     def at(self) -> At:
         """``x.at[index].set(v)``, ``x.at[index].add(v)``: a changed copy."""
         return At(self)
+
+    @property
+    def mT(self) -> Any:
+        """The last two axes exchanged."""
+        return F.matrix_transpose(self)
+
+    @property
+    def device(self) -> str:
+        """Where the numbers are: ``"cpu"``."""
+        return DEVICE
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        """The bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The array itself: there is one device."""
+        check_device(device)
+        return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ArgumentError(f"there is no version {api_version!r} of the Array API here", hint='"2024.12"')
+        return sys.modules[__name__.partition(".")[0]]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _protocols[0](ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _protocols[1](func, args, kwargs)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -202,7 +247,7 @@ class Operators:
 
     def reshape(self, *shape: Any) -> Any:
         """Another shape; see ``dd.reshape``."""
-        return F.reshape(self, *shape)
+        return F.reshape(self, shape if len(shape) != 1 else shape[0])
 
     def transpose(self, *axes: Any) -> Any:
         """The axes in another order; see ``dd.transpose``."""
@@ -274,3 +319,39 @@ class Operators:
     def round(self, decimals: int = 0) -> Any:
         """Rounds; see ``dd.round``."""
         return F.round(self, decimals)
+
+    def dot(self, other: Any) -> Any:
+        """NumPy's dot; see ``dd.dot``."""
+        return F.dot(self, other)
+
+    def cumprod(self, axis: int | None = None) -> Any:
+        """The running product; see ``dd.cumprod``."""
+        return F.cumprod(self, axis)
+
+    def argsort(self, axis: int | None = -1, *, descending: bool = False) -> Any:
+        """The indices that sort; see ``dd.argsort``."""
+        return F.argsort(self, axis, descending=descending)
+
+    def take(self, indices: Any, axis: int | None = None, mode: str = "error") -> Any:
+        """Elements by index; see ``dd.take``."""
+        return F.take(self, indices, axis, mode)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Any:
+        """Each element several times; see ``dd.repeat``."""
+        return F.repeat(self, repeats, axis)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """Two axes exchanged; see ``dd.swapaxes``."""
+        return F.swapaxes(self, axis1, axis2)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        """A diagonal; see ``dd.diagonal``."""
+        return F.diagonal(self, offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        """The sum of a diagonal; see ``dd.trace``."""
+        return F.trace(self, offset, axis1, axis2)
+
+    def nonzero(self) -> tuple[Any, ...]:
+        """The indices of what is not zero, outside traces; see ``dd.nonzero``."""
+        return F.nonzero(self)

@@ -13,7 +13,7 @@ from typing import Any
 
 from dala_defn import dtypes, trees
 from dala_defn import functions as F
-from dala_defn.errors import ArgumentError
+from dala_defn.errors import ArgumentError, DTypeError
 from dala_defn.functions.base import dtype_of
 
 Rate = float | Callable[[Any], Any]
@@ -66,10 +66,19 @@ class Optimizer:
     def init(self, params: Any) -> dict[str, Any]:
         """The state before the first step.
 
+        Raises:
+            DTypeError: for complex parameters.
+
         Example:
             >>> dd.optimizers.SGD(0.1).init({"w": dd.array([1.0])})["step"]
             array(0, dtype=int32)
         """
+        for p in trees.flatten(params)[0]:
+            if dtype_of(p).kind == "c":
+                raise DTypeError(
+                    f"an optimizer takes real parameters, not {dtype_of(p)}",
+                    hint="dd.complex(a, b) of two real parameters, in the function that is trained",
+                )
         state: dict[str, Any] = {"step": F.zeros((), dtypes.int32)}
         if not callable(self.learning_rate):
             state["learning_rate"] = F.full((), self.learning_rate, dtypes.float32)

@@ -93,12 +93,16 @@ def write_function(name: str, arguments: str, body: Sequence[str], known: Mappin
 
 def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame outside this package."""
-    frame: FrameType | None = sys._getframe(depth)
+    return _outside(sys._getframe(depth))
+
+
+def _outside(frame: FrameType | None) -> FrameType | None:
+    known = _OURS
     while frame is not None:
         file = frame.f_code.co_filename  # the hash of a text is kept; that of a code object is worked out each time
-        ours = _OURS.get(file)
+        ours = known.get(file)
         if ours is None:
-            ours = _OURS[file] = file.startswith((PACKAGE, "<frozen"))
+            ours = known[file] = file.startswith((PACKAGE, "<frozen"))
         # Dataclasses write an __init__ of their own.
         if not ours and not (file == "<string>" and frame.f_code.co_qualname.startswith("__create_fn__")):
             return frame
@@ -125,7 +129,7 @@ def entry_frame() -> FrameType | None:
 
 def here(path: str = "") -> Mark | None:
     """A mark of the user's line that is being executed."""
-    frame = user_frame(2)
+    frame = _outside(sys._getframe(1))
     return None if frame is None else Mark(frame.f_code, frame.f_lasti, path)
 
 

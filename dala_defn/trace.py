@@ -118,17 +118,22 @@ class Trace:
             known = self._literals.get(attrs["value"])
             if known is not None:
                 return (known,)
-        values = tuple([a._value if type(a) is Tracer and a._trace is self else self.lift(a)._value for a in args])
+        values, given = [], []  # filled by a loop: a comprehension is a call
+        for a in args:
+            v = a._value if type(a) is Tracer and a._trace is self else self.lift(a)._value
+            values.append(v)
+            given.append(v.type)
         try:
-            types = spec.infer(*[v.type for v in values], **attrs)
+            types = spec.infer(*given, **attrs)
         except DalaError as error:
             alike = self._alike(error, values, spec.name)
             if alike is not None:
                 return self.record(spec, alike, attrs)
             raise explain(error, args) from None
-        node = Node(spec.name, values, attrs, types, self.place())
+        node = Node(spec.name, tuple(values), attrs, types, self.place())
         self.nodes.append(node)
-        outs = tuple([Tracer(self, v) for v in node.outputs])
+        made = node.outputs
+        outs = (Tracer(self, made[0]),) if len(made) == 1 else tuple([Tracer(self, v) for v in made])
         if spec.name == "constant":
             self._literals[attrs["value"]] = outs[0]
         return outs
@@ -270,20 +275,23 @@ class _Growing:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._count = 0
+        self._threads: set[int] = set()
         self._enabled = False
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._count == 0:
+            if not self._threads:
                 self._enabled = gc.isenabled()
-                gc.disable()
-            self._count += 1
+            # By thread, not counted: what an interrupt leaves here, the next trace of the thread puts right.
+            self._threads.add(threading.get_ident())
+            gc.disable()
 
     def __exit__(self, *_: object) -> None:
+        if ops.current_trace() is not None:
+            return
         with self._lock:
-            self._count -= 1
-            if self._count == 0 and self._enabled:
+            self._threads.discard(threading.get_ident())
+            if not self._threads and self._enabled:
                 gc.enable()
 
 

@@ -136,6 +136,8 @@ def run_example(spec: OpSpec) -> Any:
 
 def shown(x: Any) -> str:
     """A result with few enough digits to be the same on every machine."""
+    if isinstance(x, tuple):
+        return f"({', '.join(map(shown, x))})"
     if x.dtype.kind == "k":
         return repr(x)
     return np.array2string(np.asarray(x).astype(np.float64) if x.dtype.is_float else np.asarray(x), precision=5)
@@ -147,7 +149,8 @@ def entry(spec: OpSpec) -> str:
     result = {"same": "the operand's dtype", "own": "see above"}.get(spec.result, spec.result)
     with dd.using("reference"):
         value = run_example(spec)
-    kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    values = value if isinstance(value, tuple) else (value,)
+    kind = ", ".join(f"{v.dtype}[{', '.join(map(str, v.shape))}]" for v in values)
     return "\n".join(
         [
             f"### {spec.name}",

@@ -31,6 +31,12 @@ NUMBERS += ["1", [], {}, [1], "b", 10**400]
 STRINGS: list[Json] = ["", "f32", "f64", "i32", "u8", "bool", "key", "c64", "token", "add", "sum", "gather", "call"]
 STRINGS += [
     "constant",
+    "scan",
+    "while_loop",
+    "cond",
+    "checkpoint",
+    "tap",
+    "assert",
     "reshape",
     "error",
     "clip",
@@ -154,6 +160,20 @@ def other_meanings(name: str, data: bytes) -> Iterator[Mutant]:
     for f, function in enumerate(File(data).program["functions"]):
         for n, row in enumerate(function["nodes"]):
             changes: list[Json] = [{"op": op} for ops in ALIKE if row["op"] in ops for op in ops if op != row["op"]]
+            held = [k for k, v in row.get("attrs", {}).items() if k in ("body", "cond", "function", "branches")]
+            changes += [
+                {"attrs": {**row["attrs"], k: [g] * len(row["attrs"][k]) if k == "branches" else g}}
+                for k in held
+                for g in range(f)
+            ]
+            changes += [
+                {"attrs": {**row["attrs"], k: row["attrs"][k] + by}}
+                for k in ("consts", "carries")
+                if k in row.get("attrs", {})
+                for by in (-1, 1)
+            ]
+            if "reverse" in row.get("attrs", {}):
+                changes.append({"attrs": {**row["attrs"], "reverse": not row["attrs"]["reverse"]}})
             if len(row["in"]) == 2:
                 changes.append({"in": row["in"][::-1]})
             changes += [

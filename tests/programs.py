@@ -96,4 +96,25 @@ def train() -> bytes:
     return encode(Program(entries, {"b": (1, None)}, tensors, {"tied": "w"}))
 
 
-FILES = {"mlp": mlp, "conv": conv, "indices": indices, "keys": keys, "train": train}
+def loops() -> bytes:
+    """Ops that hold functions, the gradient of a scan among them, a check and a tap."""
+
+    def loss(w, xs):
+        def step(c, x):
+            c = dd.cond(dd.sum(x) > 0, lambda c: dd.tanh(c * w + x), lambda c: c - x, c)
+            return c, dd.sum(c)
+
+        c, ys = dd.scan(step, dd.zeros(2), xs)
+        return dd.sum(dd.checkpoint(lambda c: dd.sin(c) * c)(c)) + dd.sum(ys)
+
+    def run(w, xs, n):
+        dd.debug.check(n < 9, "n is {}", n)
+        steps, total = dd.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 2 + s[0]), (0, n))
+        return dd.grad(loss)(w, xs), dd.debug.tap("total", total), steps
+
+    return encode(
+        Program((entry("run", run, [dd.spec((2,)), dd.spec(("b", 2)), dd.spec((), dd.int32)]),), {"b": (0, 9)})
+    )
+
+
+FILES = {"loops": loops, "mlp": mlp, "conv": conv, "indices": indices, "keys": keys, "train": train}

@@ -7,6 +7,7 @@ import gc
 import multiprocessing
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -619,3 +620,95 @@ def test_a_bfloat16_view_keeps_the_array():
     dd.defn(lambda s: s + 1, donate_argnames="s")(state)
     assert part.tolist() == [1, 1]
     assert np.asarray(state).tolist() == [1] * 4
+
+
+# Interrupts and failures while tracing
+
+
+def clean():
+    """Whether nothing of a trace is left in this thread, and functions work."""
+    from dala_defn.ops import current_trace
+
+    assert current_trace() is None
+    assert np.asarray(dd.defn(lambda x: dd.grad(lambda z: dd.sum(z * z))(x) + 1)(V)).tolist() == (2 * V + 1).tolist()
+    assert (dd.array(V) + 1).tolist() == (V + 1).tolist()
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, RecursionError, SystemExit])
+@pytest.mark.parametrize("where", ["function", "grad", "vmap", "defn", "composite", "scope"])
+def test_a_trace_that_fails_leaves_nothing_behind(error, where):
+    state = {"fails": True}
+
+    def inner(x):
+        y = x * 2
+        if state["fails"]:
+            raise error
+        return y
+
+    with_scope = dd.name_scope("layer")
+    forms = {
+        "function": inner,
+        "grad": dd.grad(lambda x: dd.sum(inner(x))),
+        "vmap": dd.vmap(inner),
+        "defn": dd.defn(inner),
+        "composite": dd.composite("inner")(inner),
+        "scope": with_scope(inner),
+    }
+    f = dd.defn(lambda x: forms[where](x))
+    for _ in range(2):
+        with pytest.raises(error):
+            f(V)
+        clean()
+    state["fails"] = False
+    want = np.full(4, 2.0) if where == "grad" else V * 2
+    np.testing.assert_array_equal(np.asarray(f(V)), want)
+
+
+# Python drops an interrupt that comes while it runs a __del__.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_any_moment_leaves_the_process_usable():
+    f = dd.defn(lambda s, x: (s + x, dd.tanh(s) * x), donate_argnames="s")
+
+    def fresh():
+        return dd.defn(lambda x: dd.sum(dd.tanh(x * 2) + x))
+
+    main = threading.get_ident()
+    caught = 0
+    for i in range(60):
+        timer = threading.Timer(0.0005 * (i % 12), lambda: signal.pthread_kill(main, signal.SIGINT))
+        try:
+            timer.start()
+            for _ in range(40):
+                f(device(4), np.float32(1))
+            g = fresh()
+            for _ in range(5):
+                g(V)
+            timer.join()
+            time.sleep(0.001)
+        except KeyboardInterrupt:
+            caught += 1
+            timer.join()
+    assert caught > 10
+    clean()
+    assert np.asarray(f(device(4), np.float32(1))[0]).tolist() == [2] * 4
+
+
+def test_threads_trace_and_run_different_functions():
+    wrong: list[object] = []
+    shared = dd.defn(lambda x, k: dd.sum(x * k), static_argnames="k")
+
+    def work(seed):
+        for i in range(15):
+            own = dd.defn(lambda x, i=float(i): dd.vmap(dd.grad(lambda z: dd.sin(z) * seed))(x) + i)
+            x = np.linspace(0, 1, 3 + i % 3, dtype=np.float32)
+            if not np.allclose(np.asarray(own(x)), np.cos(x) * seed + i, atol=1e-5):
+                wrong.append((seed, i))
+            if abs(shared(x, i % 4).item() - x.sum() * (i % 4)) > 1e-4:
+                wrong.append((seed, i, "shared"))
+            if (dd.array(x) + 1).tolist() != (x + 1).tolist():
+                wrong.append((seed, i, "eager"))
+
+    run_threads([lambda s=s: work(s) for s in range(1, 5)], wrong)
+    assert wrong == []
+    assert shared.traces == 12

@@ -147,3 +147,13 @@ def test_callbacks_are_not_exported(tmp_path: Path) -> None:
     assert not (tmp_path / "f.dala").exists()
     with pytest.raises(dd.DalaError, match="cannot be batched"):
         dd.vmap(f)(dd.array([1.0]))
+
+
+def test_a_run_that_takes_too_long_is_stopped() -> None:
+    forever = dd.defn(lambda x: dd.while_loop(lambda x: x >= 0, lambda x: (x + 1) % 7, x))
+    with pytest.raises(dd.TimeLimitExceeded, match=r"0\.2 seconds"), dd.time_limit(0.2):
+        forever(dd.array(3))
+    with pytest.raises(TimeoutError), dd.time_limit(0.3), dd.time_limit(5):
+        dd.scan(lambda c, x: (c + 1, None), 0, length=2**40)
+    with dd.time_limit(20):
+        assert dd.fori_loop(0, 10, lambda i, x: x + i, dd.array(0)).item() == 45

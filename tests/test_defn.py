@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections import namedtuple
 from typing import Any
 
@@ -421,3 +422,70 @@ def test_numbers_that_do_not_fit_are_refused():
         dd.defn(lambda x: x + 300)(np.array([1], np.uint8))
     with pytest.raises(dd.DTypeError, match="does not fit"):
         weigh(X, 2**40)
+
+
+# Large functions
+
+
+def python_calls(f):
+    """How many Python functions are called."""
+    count = 0
+
+    def note(frame, event, arg):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        f()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def repeated(n):
+    def f(x):
+        for _ in range(n):
+            x = dd.tanh(x * 1.01) + x
+        return x
+
+    return f
+
+
+@pytest.mark.parametrize("make", [repeated, lambda n: dd.grad(lambda x: dd.sum(repeated(n)(x)))])
+def test_the_work_per_node_does_not_grow_with_the_graph(make):
+    small, large = (dd.defn(make(n)) for n in (50, 500))
+    small.lower(X)
+    assert python_calls(lambda: large.lower(X)) <= 10 * python_calls(lambda: small.lower(X))
+
+
+def test_recording_takes_few_calls():
+    f, n = repeated(500), 1500
+    dd.defn(f).lower(X)
+    assert python_calls(lambda: dd.defn(f).lower(X)) <= 26 * n
+
+
+@pytest.mark.slow
+def test_a_thousand_layers_are_traced_differentiated_and_run():
+    layers = [dd.defn(lambda x, k=float(i % 3): x * 0.999 + k) for i in range(1000)]
+
+    def through(x):
+        for layer in layers:
+            x = layer(x)
+        return dd.sum(x)
+
+    same(dd.grad(through)(X), np.full(3, np.prod(np.full(1000, 0.999, np.float32))))
+    nested = lambda x: x  # noqa: E731
+    for _ in range(300):
+        nested = (lambda f: lambda x: f(x) + 1)(nested)
+    same(dd.defn(nested)(X), X + 300)
+
+
+def test_what_was_traced_for_ever_ends_in_an_error():
+    @dd.defn
+    def f(x):
+        return f(x) + 1
+
+    with pytest.raises(RecursionError):
+        f(X)
+    same(dd.array(X) + 1, X + 1)

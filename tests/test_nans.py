@@ -10,7 +10,7 @@ import pytest
 import dala_defn as dd
 
 
-@pytest.fixture(params=["reference"])
+@pytest.fixture(params=["reference", "flex"])
 def engine(request: Any) -> Any:
     with dd.using(request.param):
         yield request.param

@@ -29,7 +29,8 @@ enum {
     DALA_UNSUPPORTED = 5,      /* the engine cannot do this */
     DALA_OUT_OF_MEMORY = 6,    /* the run would pass the engine's memory limit */
     DALA_PANIC = 7,            /* a bug inside the library; the process goes on */
-    DALA_IO_ERROR = 8          /* the file could not be read */
+    DALA_IO_ERROR = 8,         /* the file could not be read */
+    DALA_INTERRUPTED = 9       /* the handler wanted the run to stop */
 };
 
 /* Element types. A key is held as uint32 with one more, last dimension of 2: an array of dtype DALA_KEY has that
@@ -132,6 +133,40 @@ dala_status dala_tensor_clone(const dala_tensor *tensor, dala_tensor **out, dala
 /* Describes a tensor; the description lives as long as the tensor. */
 dala_status dala_tensor_view(const dala_tensor *tensor, dala_array *out, dala_error **err);
 void dala_tensor_free(dala_tensor *tensor);
+
+/* What a program does besides computing, and whether a long run shall go on, is asked of the process' handler, on the
+ * thread that runs the program. `kind` is
+ *   "print"     shows `values` in the template `name`, where {0}, {1} ... stand for them;
+ *   "tap"       shows `values` under `name`;
+ *   "callback"  computes what is called `name`: each of `results` has a dense `array` of zeros, to whose `data` the
+ *               handler writes; its `tensor` is NULL and stays so;
+ *   "poll"      does nothing; a loop asks it now and then, at most every 50 ms or so.
+ * `values` may be read, and `results` written, until the handler returns. Anything but 0 stops the run: "poll" with
+ * DALA_INTERRUPTED, the others with DALA_RUNTIME_ERROR (code "handler"); arguments and state are then as they were.
+ * Without a handler "print" writes to standard error, "tap" does nothing, "callback" is DALA_UNSUPPORTED and there is
+ * no "poll". A handler may call this library, but must not start a run that replaces state of a program whose run
+ * called it: that fails (code "busy"). It may be called from several threads at a time. */
+typedef int32_t (*dala_handler)(void *user, const char *kind, const char *name, const dala_array *values,
+                                size_t n_values, dala_result *results, size_t n_results);
+/* Sets the handler of the process; NULL takes it away. `user` is handed to every call of it. A call under way still
+ * ends in the handler before. */
+void dala_set_handler(dala_handler handler, void *user);
+
+/* A native kernel computes what a `fused` node stands for. `data` are its operands, then its results; `extents` those of
+ * its space; `strides`, in bytes, those of each operand and then each result along each axis of the space (row after
+ * row), 0 along axes that it does not have. The call computes the part [begin, end) of the leading axes that may be
+ * split, counted as one; it touches nothing outside of the extents, and different parts may run on different threads.
+ * The only result of a graph of elementwise ops may be the very memory of an operand of the same type and axes.
+ * Anything but 0 fails the run. */
+#define DALA_KERNEL_ABI 1
+typedef int32_t (*dala_kernel)(void *const *data, const int64_t *extents, const int64_t *strides, int64_t begin,
+                               int64_t end);
+/* Makes a kernel known, for the plans that the process makes from then on; it must never be unloaded. `kernel` is a
+ * dala_kernel, `abi_version` the DALA_KERNEL_ABI it was made for: another one is refused. `name` is the node's key and
+ * what the kernel takes for granted: KEY:OPERANDS->RESULTS/RANK/PARALLEL, where an operand or result is its dtype and
+ * the axis of each of its dims, as in "3f9c:f32[0,1];f32[-1,1]->f32[0,1]/2/1". A file may lie about a key; only a node
+ * with this name gets the kernel. */
+dala_status dala_kernel_register(const char *name, void *kernel, uint32_t abi_version, dala_error **err);
 
 /* Signatures (Ed25519) of .dala files: docs/format.md. Keys are DALA_KEY_BYTES bytes; whoever has the private key can
  * sign, the public key says who did. `bytes` is a .dala file, of which the header is enough. */

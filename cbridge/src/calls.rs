@@ -1,6 +1,6 @@
 //! Engines, programs, operations and tensors.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CString, c_char};
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use dala_runtime::{Arg, Engine, Loaded, Operation, Options, engine, panics};
 use crate::array::{argument, dala_arg, dala_array, dala_result, dala_tensor, give, host_array};
 use crate::error::{dala_error, guard, text};
 use crate::fork;
-use crate::guard::{calls, count, get, null, quiet, slice};
+use crate::guard::{calls, count, get, null, quiet, slice, string};
 
 /// An engine.
 #[allow(non_camel_case_types)]
@@ -39,18 +39,6 @@ pub extern "C" fn dala_abi_version() -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn dala_call_count() -> u64 {
     calls()
-}
-
-/// # Safety
-/// `text` is NULL or NUL-terminated, for `'a`.
-pub(crate) unsafe fn string<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
-    if text.is_null() {
-        return Err(null(what));
-    }
-    // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(text) }
-        .to_str()
-        .map_err(|_| Error::argument(format!("{what} is not UTF-8")))
 }
 
 /// # Safety

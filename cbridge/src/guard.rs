@@ -1,5 +1,6 @@
 //! What stands around every exported function.
 
+use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dala_runtime::error::{Error, Result};
@@ -50,4 +51,16 @@ pub unsafe fn slice<'a, T>(ptr: *const T, len: usize, what: &str) -> Result<&'a 
     }
     // SAFETY: passed on to the caller; NULL is excluded.
     Ok(unsafe { std::slice::from_raw_parts(ptr, len) })
+}
+
+/// # Safety
+/// `text` is NULL or NUL-terminated, for `'a`.
+pub unsafe fn string<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
+    if text.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }
+        .to_str()
+        .map_err(|_| Error::argument(format!("{what} is not UTF-8")))
 }

@@ -6,6 +6,7 @@ mod calls;
 mod error;
 mod fork;
 mod guard;
+mod hooks;
 mod signing;
 #[cfg(test)]
 mod tests;

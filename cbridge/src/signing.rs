@@ -7,9 +7,9 @@ use dala_runtime::error::{Error, Result};
 use dala_runtime::file::{self, Container};
 use dala_runtime::signature::{self, KEY_BYTES, PrivateKey, PublicKey, SIGNATURE_BYTES};
 
-use crate::calls::{dala_engine, dala_program, load, some, string};
+use crate::calls::{dala_engine, dala_program, load, some};
 use crate::error::{dala_error, guard};
-use crate::guard::{get, null, slice};
+use crate::guard::{get, null, slice, string};
 
 /// # Safety
 /// `keys` is NULL or points to `n` public keys that live for `'a`.

@@ -1,11 +1,12 @@
 //! The C functions, called as C would.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 
 use crate::array::{dala_arg, dala_array, dala_result, dala_tensor};
 use crate::calls::*;
 use crate::error::*;
+use crate::hooks::*;
 
 const F32: i32 = 11;
 
@@ -89,6 +90,35 @@ fn test_null_pointers_are_refused_and_frees_take_them() {
         dala_op_free(null_mut());
         dala_tensor_free(null_mut());
         dala_error_free(null_mut());
+    }
+}
+
+#[test]
+fn test_kernels_without_a_name_or_of_another_version_are_refused() {
+    extern "C" fn nothing() {}
+    let kernel = nothing as extern "C" fn() as *mut c_void;
+    let good = c"key:f32[0]->f32[0]/1/1";
+    let mut err = null_mut();
+    // SAFETY: nothing calls the kernel; the pointers are valid.
+    unsafe {
+        assert_eq!(dala_kernel_register(null(), kernel, 1, null_mut()), 3);
+        assert_eq!(
+            dala_kernel_register(good.as_ptr(), null_mut(), 1, null_mut()),
+            3
+        );
+        assert_eq!(
+            dala_kernel_register(c"key".as_ptr(), kernel, 1, null_mut()),
+            3
+        );
+        assert_eq!(dala_kernel_register(good.as_ptr(), kernel, 2, &mut err), 5);
+        let json = CStr::from_ptr(dala_error_json(err)).to_str().unwrap();
+        assert!(json.contains("kernel-abi"), "{json}");
+        dala_error_free(err);
+        assert_eq!(
+            dala_kernel_register(good.as_ptr(), kernel, 1, null_mut()),
+            0
+        );
+        dala_set_handler(None, null_mut());
     }
 }
 

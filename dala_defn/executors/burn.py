@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dala_defn import bridge
+from dala_defn import bridge, hooks
 from dala_defn.array import Array
 from dala_defn.dtypes import as_dtype
+from dala_defn.executors.native import fused
 from dala_defn.ir import Graph, Node, Type, Value, frozen
 from dala_defn.ir.codec import encode
 from dala_defn.ir.program import Arg, Entry, Program, Result
+from dala_defn.ops import effects
 from dala_defn.ops.spec import OpSpec
 from dala_defn.passes.complex_pairs import has_complex
 from dala_defn.passes.pipeline import compile_passes
 
 COMPLEX_CACHE = 1024
+COPIED = 64 << 20  # bytes
 
 
 class BurnExecutor:
@@ -27,12 +31,17 @@ class BurnExecutor:
     def __init__(self, engine: str = "flex", options: Mapping[str, Any] | None = None) -> None:
         self.name = engine
         self.engine = bridge.Engine(engine, options)
+        # Kernels work on host memory. DALA_FUSE=0 is there to compare with.
+        self.fuse = engine == "flex" and os.environ.get("DALA_FUSE") != "0"
+        hooks.set_handler(effects.handle)
         self._complex: OrderedDict[Any, bridge.Loaded] = OrderedDict()
         self._lock = threading.Lock()
 
     def load(self, program: Program) -> bridge.Loaded:
         """A program ready to run."""
         entries = tuple([self.lowered(e) for e in program.entries])
+        if self.fuse:
+            entries = tuple([fused(e) for e in entries])
         return self.engine.load(encode(replace(program, entries=entries)))
 
     def lowered(self, entry: Entry) -> Entry:
@@ -41,8 +50,14 @@ class BurnExecutor:
             return entry
         return replace(entry.shown_as(entry.graph), graph=compile_passes(entry.graph))
 
-    def open(self, path: Any, trusted: Sequence[bytes] = ()) -> bridge.Loaded:
-        """The program of a file, mapped; where there are trusted keys, signed by one of them."""
+    def open(self, path: Any, trusted: Sequence[bytes] = (), program: Program | None = None) -> bridge.Loaded:
+        """The program of a file; where there are trusted keys, signed by one of them.
+
+        Its tensors are mapped, and it runs as the file has it. When ``program`` is what the file holds, and its tensors
+        are so small that a copy is no matter, it is fused like one that was made here.
+        """
+        if program is not None and self.fuse and sum(t.nbytes for t in program.tensors.values()) <= COPIED:
+            return self.load(program)
         return self.engine.open(path, trusted)
 
     def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:

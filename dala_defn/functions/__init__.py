@@ -20,6 +20,7 @@ from dala_defn.functions import (
     shape,
     sorting,
     statistics,
+    types,
     updates,
 )
 from dala_defn.functions.aliases import *  # noqa: F403
@@ -38,6 +39,7 @@ from dala_defn.functions.reduce import *  # noqa: F403
 from dala_defn.functions.shape import *  # noqa: F403
 from dala_defn.functions.sorting import *  # noqa: F403
 from dala_defn.functions.statistics import *  # noqa: F403
+from dala_defn.functions.types import *  # noqa: F403
 from dala_defn.functions.updates import *  # noqa: F403
 
 __all__: list[str] = []
@@ -57,4 +59,5 @@ __all__ += reduce.__all__
 __all__ += shape.__all__
 __all__ += sorting.__all__
 __all__ += statistics.__all__
+__all__ += types.__all__
 __all__ += updates.__all__

@@ -151,6 +151,13 @@ def _tracing() -> bool:
     return ops.current_trace() is not None
 
 
+def offset(k: int, rows: Dim, columns: Dim) -> int:
+    """The number of a diagonal, no further out than the first empty one."""
+    high = columns if isinstance(columns, int) else 2**30
+    low = rows if isinstance(rows, int) else 2**30
+    return max(min(k, high), -low)
+
+
 def shape_of(x: Any) -> Shape:
     """The shape of a value."""
     return tuple(x.shape)

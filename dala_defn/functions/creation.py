@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 
 from dala_defn import dtypes, ops
+from dala_defn.dtypes import DType
 from dala_defn.errors import ArgumentError, ArgumentTypeError
-from dala_defn.functions.base import convert, dtype_of, from_nested, is_value, literal, value
+from dala_defn.functions.base import convert, dtype_of, from_nested, is_value, literal, offset, value
+from dala_defn.functions.types import check_device
 from dala_defn.shapes import DimExpr, as_shape
 
 
-def array(x: Any, dtype: Any = None) -> Any:
-    """An array from numbers, nested lists, NumPy arrays or arrays; always a copy.
+def array(x: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = None) -> Any:
+    """An array from numbers, nested lists, NumPy arrays (or what becomes one) or arrays; a copy of what can change.
 
     Python integers give int32 and floats float32 unless ``dtype`` says otherwise; NumPy arrays keep their dtype.
 
     Raises:
         ArgumentTypeError: for a ragged list, or what is no number.
+        ArgumentError: with ``copy=False`` for what has to be copied.
         DTypeError: when an integer does not fit the dtype.
 
     Example:
@@ -27,7 +30,13 @@ def array(x: Any, dtype: Any = None) -> Any:
         array([[1, 2],
                [3, 4]], dtype=int32)
     """
+    check_device(device)
     to = None if dtype is None else dtypes.as_dtype(dtype)
+    ours = is_value(x) and isinstance(x.dtype, DType)
+    if copy is False and (not ours or to not in (None, dtype_of(x))):
+        raise ArgumentError(f"an array from a {type(x).__name__} of other memory or dtype is a copy", hint=_BORROW)
+    if not ours and not isinstance(x, (np.ndarray, np.generic)) and _is_foreign(x):
+        x = np.asarray(x) if hasattr(x, "__array__") or not hasattr(x, "__dlpack__") else np.from_dlpack(x)
     if isinstance(x, (np.ndarray, np.generic)):
         own = dtypes.as_dtype(x.dtype)
         made = literal(np.asarray(x), own)
@@ -43,41 +52,48 @@ def array(x: Any, dtype: Any = None) -> Any:
 
 
 asarray = array
+_BORROW = "dd.from_dlpack(x) takes the memory of another array"
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+def _is_foreign(x: Any) -> bool:
+    """Whether NumPy makes an array of it without looking at elements one by one."""
+    known = hasattr(x, "__array__") or hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__")
+    return known or isinstance(x, (memoryview, bytearray)) or type(x).__module__ == "array"
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """An array of one value.
 
     Example:
         >>> dd.full((2,), 7)
         array([7, 7], dtype=int32)
     """
-    v = array(fill_value, dtype)
+    v = array(fill_value, dtype, device=device)
     sizes = as_shape(shape)
     return v if sizes == tuple(v.shape) else ops.OPS["broadcast_to"](v, shape=sizes)
 
 
-def zeros(shape: Any, dtype: Any = None) -> Any:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """An array of zeros, float32 unless ``dtype`` says otherwise.
 
     Example:
         >>> dd.zeros(2)
         array([0., 0.], dtype=float32)
     """
-    return full(shape, 0, dtypes.DEFAULT_FLOAT if dtype is None else dtype)
+    return full(shape, 0, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device)
 
 
-def ones(shape: Any, dtype: Any = None) -> Any:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """An array of ones, float32 unless ``dtype`` says otherwise.
 
     Example:
         >>> dd.ones(2)
         array([1., 1.], dtype=float32)
     """
-    return full(shape, 1, dtypes.DEFAULT_FLOAT if dtype is None else dtype)
+    return full(shape, 1, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
+def full_like(x: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """An array of one value with the shape and (unless given) dtype of ``x``.
 
     Example:
@@ -85,30 +101,30 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
         array([9, 9], dtype=int32)
     """
     x = value(x)
-    return full(tuple(x.shape), fill_value, dtype_of(x) if dtype is None else dtype)
+    return full(tuple(x.shape), fill_value, dtype_of(x) if dtype is None else dtype, device=device)
 
 
-def zeros_like(x: Any, dtype: Any = None) -> Any:
+def zeros_like(x: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Zeros with the shape and (unless given) dtype of ``x``.
 
     Example:
         >>> dd.zeros_like(dd.array([1, 2]))
         array([0, 0], dtype=int32)
     """
-    return full_like(x, 0, dtype)
+    return full_like(x, 0, dtype, device=device)
 
 
-def ones_like(x: Any, dtype: Any = None) -> Any:
+def ones_like(x: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Ones with the shape and (unless given) dtype of ``x``.
 
     Example:
         >>> dd.ones_like(dd.array([1, 2]))
         array([1, 1], dtype=int32)
     """
-    return full_like(x, 1, dtype)
+    return full_like(x, 1, dtype, device=device)
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Any:
     """Numbers from ``start`` (0 when only one is given) up to but without ``stop``, by ``step``.
 
     int32 for integers, float32 for floats, unless ``dtype`` says otherwise. One argument may be a symbolic size.
@@ -120,6 +136,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
         >>> dd.arange(3)
         array([0, 1, 2], dtype=int32)
     """
+    check_device(device)
     if stop is None:
         start, stop = 0, start
     to = dtypes.as_dtype(dtype) if dtype is not None else None
@@ -141,7 +158,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     return line if start == 0 else ops.OPS["add"](line, ops.lit(start, to))
 
 
-def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
     """Ones on the k-th diagonal of an (n, m) array of zeros; float32 unless ``dtype`` says otherwise.
 
     Example:
@@ -149,12 +166,13 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = None) -> Any:
         array([[1., 0.],
                [0., 1.]], dtype=float32)
     """
+    check_device(device)
     to = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
     rows, columns = as_shape((n, n if m is None else m))
     shape = (rows, columns)
     i = ops.OPS["iota"](shape=shape, axis=0, dtype=dtypes.int32)
     j = ops.OPS["iota"](shape=shape, axis=1, dtype=dtypes.int32)
-    return convert(ops.OPS["equal"](ops.OPS["add"](i, ops.lit(k, dtypes.int32)), j), to)
+    return convert(ops.OPS["equal"](ops.OPS["add"](i, ops.lit(offset(k, rows, columns), dtypes.int32)), j), to)
 
 
 def one_hot(x: Any, num_classes: int, dtype: Any = None) -> Any:

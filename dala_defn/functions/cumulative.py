@@ -139,7 +139,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     """The differences of neighbours along an axis, ``n`` times; bool gives whether they differ.
 
     Raises:
-        ShapeError: for an array of rank 0.
+        ShapeError: for an array of rank 0, or along an axis that may be shorter than ``n`` for all that is known.
 
     Example:
         >>> dd.diff(dd.array([1, 4, 9]))
@@ -292,12 +292,12 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * m
     half = period / 2 if dtype_of(p).is_inexact else period // 2
     whole = dtype_of(p).is_inexact or period % 2 == 0
     step = diff(p, axis=place)
-    low = -half if whole else -half - 1
+    low = -half
     turned = E.remainder(step - low, period) + low
     if whole:
         turned = E.where(E.logical_and(turned == low, step > 0), half, turned)
     shift = turned - step
-    shift = E.where(E.absolute(step) < (half if discont is None else discont), 0, shift)
+    shift = E.where(E.absolute(step) < (period / 2 if discont is None else discont), 0, shift)
     n = p.shape[place]
     return concatenate([cut(p, place, 0, 1), cut(p, place, 1, n) + cumsum(shift, place)], place) if n != 0 else p
 

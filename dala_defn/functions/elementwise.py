@@ -10,6 +10,7 @@ from dala_defn import dtypes, ops
 from dala_defn.errors import DTypeError
 from dala_defn.functions import complexes
 from dala_defn.functions.base import convert, dtype_of, inexact, operands, own, same, value
+from dala_defn.functions.types import check_device
 from dala_defn.ops.spec import OPS, OpSpec
 
 
@@ -326,13 +327,14 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
     return OPS["select"](_truth(condition), a, b)
 
 
-def astype(x: Any, dtype: Any, /) -> Any:
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     """Another dtype. Float to integer truncates, saturates out of range, and NaN gives 0; integers wrap.
 
     Example:
         >>> dd.astype(dd.array([1.7, -1.7]), dd.int32)
         array([ 1, -1], dtype=int32)
     """
+    check_device(device)
     return same(convert(value(x), dtypes.as_dtype(dtype)))
 
 

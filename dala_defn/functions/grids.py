@@ -12,11 +12,12 @@ from dala_defn import dtypes
 from dala_defn.dtypes import DType
 from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions import elementwise as E
-from dala_defn.functions.base import convert, dtype_of, is_value, literal, own, owned, real
+from dala_defn.functions.base import convert, dtype_of, is_value, literal, offset, own, owned, real
 from dala_defn.functions.creation import arange, eye, zeros
 from dala_defn.functions.joining import pad
 from dala_defn.functions.reduce import sum as _sum
 from dala_defn.functions.shape import broadcast_to, moveaxis, ravel, reshape, stack
+from dala_defn.functions.types import check_device
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, as_shape, broadcast_shapes, normalize_axis, show
 
@@ -27,7 +28,15 @@ def _default(*numbers: Any) -> DType:
 
 
 def linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, along a new axis; float32 unless given.
 
@@ -41,6 +50,7 @@ def linspace(
         >>> dd.linspace(0.0, 1.0, 3)
         array([0. , 0.5, 1. ], dtype=float32)
     """
+    check_device(device)
     if num < 0:
         raise ShapeError(f"linspace: {num} numbers")
     if not is_value(start) and not is_value(stop) and not isinstance(start, list) and not isinstance(stop, list):
@@ -96,24 +106,24 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     return line if dtype is None else convert(line, dtypes.as_dtype(dtype))
 
 
-def empty(shape: Any, dtype: Any = None) -> Any:
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """An array of zeros: every array has known numbers. float32 unless ``dtype`` says otherwise.
 
     Example:
         >>> dd.empty((2, 0)).shape
         (2, 0)
     """
-    return zeros(shape, dtype)
+    return zeros(shape, dtype, device=device)
 
 
-def empty_like(x: Any, dtype: Any = None) -> Any:
+def empty_like(x: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Zeros with the shape and (unless given) dtype of ``x``.
 
     Example:
         >>> dd.empty_like(dd.array([1, 2])).dtype
         int32
     """
-    return zeros(tuple(own(x).shape), dtype_of(own(x)) if dtype is None else dtype)
+    return zeros(tuple(own(x).shape), dtype_of(own(x)) if dtype is None else dtype, device=device)
 
 
 def identity(n: Any, dtype: Any = None) -> Any:
@@ -138,7 +148,7 @@ def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
     shape = as_shape((N, N if M is None else M))
     i = OPS["iota"](shape=shape, axis=0, dtype=dtypes.int32)
     j = OPS["iota"](shape=shape, axis=1, dtype=dtypes.int32)
-    return convert(i + k >= j, dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype))
+    return convert(i + offset(k, *shape) >= j, dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype))
 
 
 def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> list[Any]:

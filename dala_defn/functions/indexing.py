@@ -201,8 +201,9 @@ class _Plan:
 
     def _slice(self, n: Dim, axis: int, item: slice) -> None:
         for part in (item.start, item.stop, item.step):
-            if is_value(part) and not isinstance(part, np.generic):
+            if is_value(part) and not isinstance(part, np.generic) and ops.current_trace() is not None:
                 raise ArgumentTypeError("a slice needs known bounds", hint="dd.dynamic_slice(x, starts, sizes)")
+        item = slice(*(p.__index__() if is_value(p) else p for p in (item.start, item.stop, item.step)))
         step = 1 if item.step is None else item.step.__index__()
         if step == 0:
             raise ArgumentError("a slice step cannot be 0")

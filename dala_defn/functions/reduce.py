@@ -95,10 +95,13 @@ def _outermost(op: str, x: Any, axis: Axis, keepdims: bool, initial: Any, where:
     check_dtype(op, dtype_of(x), dtypes.ARRAYS)
     least = extreme(dtype_of(x), op == "min")
     x = masked(x, where, least)
-    if initial is None:
-        return _reduce(op, x, axis, keepdims)
     axes = normalize_axes(axis, len(x.shape))
-    if builtins.any(x.shape[a] == 0 for a in axes):
+    empty = builtins.any(x.shape[a] == 0 for a in axes)
+    if initial is None:
+        if empty and dtype_of(x).kind == "b":  # where the op itself has a result, for any and all
+            raise ShapeError(f"{op} over an axis of size 0", op=op, hint="initial=")
+        return _reduce(op, x, axis, keepdims)
+    if empty:
         out = OPS["broadcast_to"](
             convert(least, dtype_of(x)), shape=tuple(d for i, d in enumerate(x.shape) if i not in axes)
         )

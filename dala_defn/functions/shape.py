@@ -9,7 +9,7 @@ from typing import Any
 from dala_defn import ops
 from dala_defn.dtypes import int32
 from dala_defn.errors import ArgumentError, ShapeError
-from dala_defn.functions.base import convert, dtype_of, operands, same, value
+from dala_defn.functions.base import convert, dtype_of, offset, operands, same, value
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import (
     Condition,
@@ -26,8 +26,10 @@ from dala_defn.shapes import (
 )
 
 
-def reshape(x: Any, *shape: Any) -> Any:
+def reshape(x: Any, shape: Any, *more: Any, copy: bool | None = None) -> Any:
     """The same elements in row-major order under another shape; one size may be -1.
+
+    ``copy`` changes nothing: arrays are immutable.
 
     Raises:
         ShapeError: when the number of elements differs, or -1 cannot be determined.
@@ -38,7 +40,7 @@ def reshape(x: Any, *shape: Any) -> Any:
                [2, 3]], dtype=int32)
     """
     x = value(x)
-    given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    given = shape if isinstance(shape, (tuple, list)) and not more else (shape, *more)
     wanted = list(given)
     unknown = [i for i, d in enumerate(wanted) if not isinstance(d, (DimExpr, str)) and d == -1]
     if len(unknown) > 1:
@@ -121,7 +123,7 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
     return transpose(x, order)
 
 
-def expand_dims(x: Any, axis: int | Sequence[int]) -> Any:
+def expand_dims(x: Any, axis: int | Sequence[int] = 0) -> Any:
     """New axes of size 1.
 
     Example:
@@ -302,7 +304,7 @@ def _triangle(x: Any, k: int, lower: bool) -> Any:
     if len(x.shape) < 2:
         raise ShapeError("a triangle needs two axes")
     shape = tuple(x.shape[-2:])
-    i = OPS["add"](OPS["iota"](shape=shape, axis=0, dtype=int32), ops.lit(k, int32))
+    i = OPS["add"](OPS["iota"](shape=shape, axis=0, dtype=int32), ops.lit(offset(k, *shape), int32))
     j = OPS["iota"](shape=shape, axis=1, dtype=int32)
     inside = OPS["greater_equal" if lower else "less_equal"](i, j)
     return OPS["select"](inside, x, convert(0, dtype_of(x)))

@@ -205,7 +205,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     n = bins.shape[0]
     if n < 2:
         return up
-    down = n - searchsorted(flip(bins, 0), x, "right" if right else "left")
+    down = n - searchsorted(flip(bins, 0), x, "left" if right else "right")
     return E.where(bins[0] <= bins[-1], up, down)
 
 

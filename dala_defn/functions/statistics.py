@@ -105,7 +105,7 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
         gap = E.where(a == b, 0, b - a)
         out = E.where(t < 0.5, a + gap * t, b - gap * (1 - t))
         if not skip:
-            out = E.where(E.isnan(cut(line, place, n - 1, n)), math.nan, out)
+            out = E.where(R.any(E.isnan(x), place, keepdims=True), math.nan, out)
         out = reshape(moveaxis(out, place, 0), (*shape_q, *rest))
     if keepdims:
         full = [1] * (len(rest) + len(axes))

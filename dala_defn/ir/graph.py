@@ -102,9 +102,9 @@ class Graph:
         return table(self).graphs[:-1]
 
     def subgraphs(self) -> Iterator[Graph]:
-        """The graphs that its own nodes refer to."""
+        """The graphs that its own nodes refer to, those of a node in the order of the attributes' names."""
         for n in self.nodes:
-            for a in n.attrs.values():
+            for _, a in frozen(n.attrs):
                 if isinstance(a, (Graph, tuple)):
                     yield from graphs_in(a)
 

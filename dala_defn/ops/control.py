@@ -12,6 +12,7 @@ from dala_defn.errors import DTypeError, ShapeError
 from dala_defn.ir.graph import Graph
 from dala_defn.ir.types import Type
 from dala_defn.ops import loops, nested
+from dala_defn.ops.effects import look_at_the_clock
 from dala_defn.ops.samples import Array
 from dala_defn.ops.spec import Attrs, Batched, Forward, OpSpec, Reverse, define
 from dala_defn.ops.structure import no_cases, nodes_flops
@@ -96,6 +97,7 @@ def _while_infer(*types: Type, cond: Graph, body: Graph, consts: int) -> tuple[T
 def _while(*args: Array, cond: Any, body: Any, consts: int) -> tuple[Array, ...]:
     fixed, carry = args[:consts], args[consts:]
     while bool(cond(*fixed, *carry)[0]):
+        look_at_the_clock()
         carry = body(*fixed, *carry)
     return carry
 
@@ -153,6 +155,7 @@ def _scan(
     ys: list[Array] = [np.empty((*length, *shape), dtype) for shape, dtype in body.types[carries:]]
     steps = range(length[0])
     for i in reversed(steps) if reverse else steps:
+        look_at_the_clock()
         out = body(*fixed, *carry, *[x[i] for x in xs])
         carry = out[:carries]
         for y, row in zip(ys, out[carries:], strict=True):

@@ -6,14 +6,18 @@ order in which they stand, and no pass moves, merges or drops them.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from dala_defn import dtypes
-from dala_defn.errors import CheckFailed, DTypeError, EngineError, ShapeError
+from dala_defn.errors import CheckFailed, DTypeError, EngineError, ShapeError, TimeLimitExceeded
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit
 from dala_defn.ops.samples import Array
@@ -41,6 +45,50 @@ def handle(kind: str, name: str, values: Sequence[Array], types: Sequence[Type] 
     if not _handler:
         raise EngineError(f"{kind} {name!r}: nothing handles it here", hint="import dala_defn, not a part of it")
     return _handler[0](kind, name, values, types)
+
+
+class _Clock(threading.local):
+    end = math.inf
+    seconds = math.inf
+
+
+_clock = _Clock()
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Stops programs that this thread runs inside once so much time has passed; loops look at the clock.
+
+    A run that is stopped leaves state and donated arrays as they were. Programs from outside may hold loops without an
+    end.
+
+    Args:
+        seconds: of real time, from the beginning of the block.
+
+    Raises:
+        TimeLimitExceeded: from the run that is stopped.
+
+    Example:
+        >>> with dd.time_limit(10):
+        ...     y = dd.while_loop(lambda x: x < 100, lambda x: x * 2, dd.array(3))
+    """
+    before = _clock.end, _clock.seconds
+    _clock.end = min(_clock.end, time.monotonic() + seconds)
+    _clock.seconds = min(_clock.seconds, seconds)
+    try:
+        yield
+    finally:
+        _clock.end, _clock.seconds = before
+
+
+def look_at_the_clock() -> None:
+    """Executors call it in loops.
+
+    Raises:
+        TimeLimitExceeded: when the time is over.
+    """
+    if _clock.end < math.inf and time.monotonic() > _clock.end:
+        raise TimeLimitExceeded(f"the run took longer than {_clock.seconds:g} seconds")
 
 
 def _token(op: str, types: Sequence[Type]) -> None:

@@ -20,9 +20,11 @@ RUST_KINDS = {
     "dims": "Vec<D>",
     "dtype": "DType",
     "fn": "usize",
+    "fns": "Vec<usize>",
+    "types": "Vec<SymTy<D>>",
     "value": "Literal",
 }
-GETTERS = {"fn": "fun"}
+GETTERS = {"fn": "fun", "fns": "funs"}
 COPIED = ("int", "bool", "dtype", "fn")
 GROUPED = ("unary", "binary")
 
@@ -33,6 +35,7 @@ use crate::attrs::{Attrs, Literal};
 use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::error::Error;
+use crate::symbolic::{SymTy, map_dims};
 
 /// The result dtype of an elementwise op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +133,9 @@ def group(family: str, rows: Sequence[OpSpec]) -> list[str]:
 def mapped(attr: str, kind: str) -> str:
     """The value of an attribute once its dims are replaced."""
     if kind == "dims":
-        return f"all({attr})?"
+        return f"map_dims({attr}, &mut f)?"
+    if kind == "types":
+        return f"{attr}.iter().map(|t| t.map_dims(&mut f)).collect::<Result<_, E>>()?"
     return f"*{attr}" if kind in COPIED else f"{attr}.clone()"
 
 
@@ -170,8 +175,6 @@ def render(rows: Iterable[OpSpec]) -> str:
     out.append("            }\n        };\n        attrs.finish()?;\n        Ok(op)\n    }\n}\n\n")
 
     out.append(MAP_DIMS)
-    if any("dims" in r.attrs.values() for r in rows):
-        out.append("        let mut all = |dims: &Vec<D>| dims.iter().map(&mut f).collect::<Result<Vec<T>, E>>();\n")
     out.append("        Ok(match self {\n")
     out += [f"            Op::{camel(f)}(op) => Op::{camel(f)}(*op),\n" for f, _ in groups]
     for r in flat:

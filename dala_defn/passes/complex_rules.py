@@ -390,19 +390,21 @@ def arctanh(x: Pair) -> Pair:
     """The inverse hyperbolic tangent."""
     limits = _limits(x.re)
     a, b = _abs(x.re), _abs(x.im)
-    huge = _max(a, b) > limits.square
+    endless = _or(a == math.inf, b == math.inf)
+    huge = _or(_max(a, b) > limits.square, endless)
     p, q = _where(huge, 0.0, a), _where(huge, 0.0, b)
     gap = 1.0 - p
     below = gap * gap + q * q
     re = 0.25 * _log1p(4.0 * p / below)
-    on = p == 1.0  # the square of a small imaginary part would be lost
+    on = _and(p == 1.0, q < 0.5)  # the square of a small imaginary part would be lost
     re = _where(on, 0.5 * (_log(abs_(Pair(lit(2.0, q.dtype), q))) - _log(q)), re)
     im = 0.5 * _atan2(2.0 * q, gap * (1.0 + p) - q * q)
     most = _where(huge, _max(a, b), 1.0)
     u, v = a / most, b / most
-    far = _where(_max(a, b) == math.inf, 0.0, u / (u * u + v * v) / most)
+    far = _where(endless, 0.0, u / (u * u + v * v) / most)
     re = _where(huge, far, re)
-    return Pair(_signed(re, x.re), _signed(_where(huge, math.pi / 2, im), x.im))
+    im = _signed(_where(huge, math.pi / 2, im), x.im)
+    return Pair(_signed(re, x.re), _where(OPS["isnan"](x.im), x.im, im))
 
 
 def arctan(x: Pair) -> Pair:

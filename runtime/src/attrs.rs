@@ -5,11 +5,13 @@ use serde_json::{Map, Value};
 use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::error::{Error, Result, clip};
+use crate::symbolic::SymTy;
+use crate::value::MAX_RANK;
 
 /// The most bytes of an inline literal.
 pub const MAX_INLINE: usize = 64;
 /// The longest list of an attribute.
-pub const MAX_LIST: usize = 64;
+pub const MAX_LIST: usize = 1 << 12;
 
 /// The value of a constant.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +99,23 @@ impl Attrs {
             .map_or_else(|| Self::wrong(key, "the index of a function"), Ok)
     }
 
+    /// The indices of functions.
+    pub fn funs(&mut self, key: &str) -> Result<Vec<usize>> {
+        let list = self.list(key)?;
+        let index = |v: &Value| v.as_u64().and_then(|n| usize::try_from(n).ok());
+        let found: Option<Vec<usize>> = list.iter().map(index).collect();
+        found
+            .filter(|list| !list.is_empty())
+            .map_or_else(|| Self::wrong(key, "a list of indices of functions"), Ok)
+    }
+
+    pub fn types(&mut self, key: &str) -> Result<Vec<SymTy>> {
+        let list = self.list(key)?;
+        list.iter()
+            .map(|v| ty(v).map_err(|e| e.inside(format!("attribute {key:?}"))))
+            .collect()
+    }
+
     pub fn value(&mut self, key: &str) -> Result<Literal> {
         let Value::Object(mut map) = self.take(key)? else {
             return Self::wrong(key, "{\"hex\": ...} or {\"tensor\": ...}");
@@ -134,6 +153,24 @@ pub fn dim(value: &Value) -> Result<Dim> {
             .ok_or_else(|| Error::invalid_program(format!("{n} is not a size"))),
         _ => Err(Error::invalid_program("a dim is a number or a string")),
     }
+}
+
+/// A type: `[dtype, shape]`.
+pub fn ty(value: &Value) -> Result<SymTy> {
+    let pair = value.as_array().map(Vec::as_slice);
+    let Some([Value::String(dtype), Value::Array(shape)]) = pair else {
+        return Err(Error::invalid_program("a type is [dtype, shape]"));
+    };
+    if shape.len() > MAX_RANK {
+        return Err(Error::invalid_program(format!(
+            "a type of rank {}",
+            shape.len()
+        )));
+    }
+    Ok(SymTy {
+        dtype: DType::parse(dtype)?,
+        shape: shape.iter().map(dim).collect::<Result<_>>()?,
+    })
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

@@ -18,6 +18,7 @@ pub enum Status {
     OutOfMemory = 6,
     Panic = 7,
     IoError = 8,
+    Interrupted = 9,
 }
 
 impl Status {
@@ -33,6 +34,7 @@ impl Status {
             Status::OutOfMemory => "out-of-memory",
             Status::Panic => "panic",
             Status::IoError => "io-error",
+            Status::Interrupted => "interrupted",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use burn_backend::tensor::Device;
 use burn_std::Bytes;
@@ -10,6 +10,7 @@ use burn_std::Bytes;
 use crate::attrs::Literal;
 use crate::backend::ExecBackend;
 use crate::dtype::DType;
+use crate::effects::inside_handler;
 use crate::engine::{Arg, Loaded, Options, Tensor};
 use crate::error::{Error, Result, clip};
 use crate::file::Container;
@@ -186,15 +187,11 @@ impl<B: ExecBackend> LoadedProgram<B> {
                 },
             })
             .collect::<Result<Vec<_>>>()?;
-        let planner = Planner {
-            program: &self.program,
-            device: &self.device,
-            constant: &|literal, ty| self.constant(literal, ty),
-            memory_limit: self.options.memory_limit,
-            fault: self.options.fault.as_deref(),
-        };
+        let constant = |literal: &Literal, ty: &Ty| self.constant(literal, ty);
+        let (limit, fault) = (self.options.memory_limit, self.options.fault.as_deref());
+        let planner = Planner::new(&self.program, &self.device, &constant, limit, fault);
         let plan = Arc::new(planner.plan(entry, types)?);
-        for ((_, ty), port) in plan.results.iter().zip(&own.results) {
+        for ((_, ty), port) in plan.body.results.iter().zip(&own.results) {
             if let Port::State(i) = port
                 && *ty != self.state_types[*i]
             {
@@ -225,7 +222,8 @@ impl<B: ExecBackend> LoadedProgram<B> {
         let plans = own.plans.read().unwrap_or_else(PoisonError::into_inner);
         let fits = |plan: &&Arc<Plan<B>>| {
             let mut given = args.iter();
-            plan.inputs
+            plan.body
+                .inputs
                 .iter()
                 .zip(&own.args)
                 .all(|(ty, port)| match port {
@@ -259,6 +257,21 @@ impl<B: ExecBackend> LoadedProgram<B> {
                 states[i] = State::Held(val.clone());
                 Ok(val)
             }
+        }
+    }
+
+    /// Waits until no other run replaces state; a handler must not, as it may be called by such a run.
+    fn writer(&self) -> Result<MutexGuard<'_, ()>> {
+        if !inside_handler() {
+            return Ok(lock(&self.writer));
+        }
+        match self.writer.try_lock() {
+            Ok(guard) => Ok(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(Error::runtime(
+                "a run that replaces state is under way: a handler cannot start another one",
+            )
+            .with_code("busy")),
         }
     }
 
@@ -308,13 +321,17 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
             .with_code("result-count"));
         }
         let plan = self.plan(spec, own, args)?;
-        let _writer = own.writes.then(|| lock(&self.writer));
+        let _writer = if own.writes {
+            Some(self.writer()?)
+        } else {
+            None
+        };
 
         let mut borrowed = Borrowed::new();
-        let mut frame: Vec<Option<Val<B>>> = Vec::with_capacity(plan.slots);
+        let mut frame: Vec<Option<Val<B>>> = Vec::with_capacity(plan.body.slots);
         let mut given = args.iter();
         let mut states = (own.callers < own.args.len()).then(|| lock(&self.states));
-        for (port, ty) in own.args.iter().zip(&plan.inputs) {
+        for (port, ty) in own.args.iter().zip(&plan.body.inputs) {
             let val = match (port, &mut states) {
                 (Port::State(i), Some(states)) => self.snapshot(states, *i)?,
                 _ => match given.next() {
@@ -325,7 +342,7 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
             frame.push(Some(val));
         }
         drop(states);
-        frame.resize_with(plan.slots, || None);
+        frame.resize_with(plan.body.slots, || None);
 
         let mut held: Option<MutexGuard<'_, Vec<State<B>>>> = None;
         let commit = || {
@@ -347,7 +364,7 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
                 None => error,
             })?;
         let mut results = Vec::with_capacity(values.len());
-        for ((val, (_, ty)), port) in values.into_iter().zip(&plan.results).zip(&own.results) {
+        for ((val, (_, ty)), port) in values.into_iter().zip(&plan.body.results).zip(&own.results) {
             let val = detach(val, ty, &self.device, &borrowed)?;
             match (port, &mut held) {
                 (Port::State(i), Some(states)) => states[*i] = State::Held(val),
@@ -385,7 +402,7 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
                 val
             }
         };
-        let _writer = lock(&self.writer);
+        let _writer = self.writer()?;
         lock(&self.states)[i] = State::Held(val);
         Ok(())
     }

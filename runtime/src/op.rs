@@ -4,6 +4,7 @@ use crate::attrs::{Attrs, Literal};
 use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::error::Error;
+use crate::symbolic::{SymTy, map_dims};
 
 /// The result dtype of an elementwise op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,7 @@ pub enum Family {
     Window,
     Random,
     Structure,
+    Effect,
 }
 
 /// An elementwise op of family `unary`.
@@ -415,12 +417,54 @@ pub enum Op<D = Dim> {
         function: usize,
         composite: String,
     },
+    CustomVjp {
+        primal: usize,
+        forward: usize,
+        backward: usize,
+    },
+    Checkpoint {
+        function: usize,
+        policy: String,
+    },
+    Cond {
+        branches: Vec<usize>,
+    },
+    WhileLoop {
+        cond: usize,
+        body: usize,
+        consts: i64,
+    },
+    Scan {
+        body: usize,
+        consts: i64,
+        carries: i64,
+        length: Vec<D>,
+        reverse: bool,
+    },
     Fused {
         function: usize,
         key: String,
         space: Vec<D>,
         axes: Vec<i64>,
         parallel: i64,
+    },
+    CustomJvp {
+        primal: usize,
+        tangent: usize,
+    },
+    Token,
+    Print {
+        format: String,
+    },
+    Tap {
+        name: String,
+    },
+    Assert {
+        message: String,
+    },
+    Callback {
+        name: String,
+        results: Vec<SymTy<D>>,
     },
 }
 
@@ -581,12 +625,54 @@ impl Op<Dim> {
                 function: attrs.fun("function")?,
                 composite: attrs.str("composite")?,
             },
+            "custom_vjp" => Op::CustomVjp {
+                primal: attrs.fun("primal")?,
+                forward: attrs.fun("forward")?,
+                backward: attrs.fun("backward")?,
+            },
+            "checkpoint" => Op::Checkpoint {
+                function: attrs.fun("function")?,
+                policy: attrs.str("policy")?,
+            },
+            "cond" => Op::Cond {
+                branches: attrs.funs("branches")?,
+            },
+            "while_loop" => Op::WhileLoop {
+                cond: attrs.fun("cond")?,
+                body: attrs.fun("body")?,
+                consts: attrs.int("consts")?,
+            },
+            "scan" => Op::Scan {
+                body: attrs.fun("body")?,
+                consts: attrs.int("consts")?,
+                carries: attrs.int("carries")?,
+                length: attrs.dims("length")?,
+                reverse: attrs.bool("reverse")?,
+            },
             "fused" => Op::Fused {
                 function: attrs.fun("function")?,
                 key: attrs.str("key")?,
                 space: attrs.dims("space")?,
                 axes: attrs.ints("axes")?,
                 parallel: attrs.int("parallel")?,
+            },
+            "custom_jvp" => Op::CustomJvp {
+                primal: attrs.fun("primal")?,
+                tangent: attrs.fun("tangent")?,
+            },
+            "token" => Op::Token,
+            "print" => Op::Print {
+                format: attrs.str("format")?,
+            },
+            "tap" => Op::Tap {
+                name: attrs.str("name")?,
+            },
+            "assert" => Op::Assert {
+                message: attrs.str("message")?,
+            },
+            "callback" => Op::Callback {
+                name: attrs.str("name")?,
+                results: attrs.types("results")?,
             },
             _ => {
                 let op: Option<Self> = Unary::named(name)
@@ -603,19 +689,22 @@ impl Op<Dim> {
 impl<D> Op<D> {
     /// The same op with every dim replaced by what `f` gives for it.
     pub fn map_dims<T, E>(&self, mut f: impl FnMut(&D) -> Result<T, E>) -> Result<Op<T>, E> {
-        let mut all = |dims: &Vec<D>| dims.iter().map(&mut f).collect::<Result<Vec<T>, E>>();
         Ok(match self {
             Op::Unary(op) => Op::Unary(*op),
             Op::Binary(op) => Op::Binary(*op),
             Op::StopGradient => Op::StopGradient,
             Op::Cast { dtype } => Op::Cast { dtype: *dtype },
             Op::Select => Op::Select,
-            Op::Reshape { shape } => Op::Reshape { shape: all(shape)? },
+            Op::Reshape { shape } => Op::Reshape {
+                shape: map_dims(shape, &mut f)?,
+            },
             Op::Transpose { axes } => Op::Transpose { axes: axes.clone() },
-            Op::BroadcastTo { shape } => Op::BroadcastTo { shape: all(shape)? },
+            Op::BroadcastTo { shape } => Op::BroadcastTo {
+                shape: map_dims(shape, &mut f)?,
+            },
             Op::Slice { start, stop, step } => Op::Slice {
-                start: all(start)?,
-                stop: all(stop)?,
+                start: map_dims(start, &mut f)?,
+                stop: map_dims(stop, &mut f)?,
                 step: step.clone(),
             },
             Op::Pad {
@@ -623,14 +712,14 @@ impl<D> Op<D> {
                 high,
                 interior,
             } => Op::Pad {
-                low: all(low)?,
-                high: all(high)?,
+                low: map_dims(low, &mut f)?,
+                high: map_dims(high, &mut f)?,
                 interior: interior.clone(),
             },
             Op::Concatenate { axis } => Op::Concatenate { axis: *axis },
             Op::Flip { axes } => Op::Flip { axes: axes.clone() },
             Op::Iota { shape, axis, dtype } => Op::Iota {
-                shape: all(shape)?,
+                shape: map_dims(shape, &mut f)?,
                 axis: *axis,
                 dtype: *dtype,
             },
@@ -664,7 +753,9 @@ impl<D> Op<D> {
                 batch_dims: *batch_dims,
                 mode: mode.clone(),
             },
-            Op::DynamicSlice { sizes } => Op::DynamicSlice { sizes: all(sizes)? },
+            Op::DynamicSlice { sizes } => Op::DynamicSlice {
+                sizes: map_dims(sizes, &mut f)?,
+            },
             Op::DynamicUpdateSlice => Op::DynamicUpdateSlice,
             Op::Sum { axes } => Op::Sum { axes: axes.clone() },
             Op::Prod { axes } => Op::Prod { axes: axes.clone() },
@@ -719,7 +810,7 @@ impl<D> Op<D> {
                 high: high.clone(),
                 dilation: dilation.clone(),
                 groups: *groups,
-                size: all(size)?,
+                size: map_dims(size, &mut f)?,
             },
             Op::ConvWeightGrad {
                 strides,
@@ -784,7 +875,7 @@ impl<D> Op<D> {
             Op::RandomUnwrap => Op::RandomUnwrap,
             Op::RandomFoldIn => Op::RandomFoldIn,
             Op::RandomBits { shape, dtype } => Op::RandomBits {
-                shape: all(shape)?,
+                shape: map_dims(shape, &mut f)?,
                 dtype: *dtype,
             },
             Op::Call {
@@ -793,6 +884,40 @@ impl<D> Op<D> {
             } => Op::Call {
                 function: *function,
                 composite: composite.clone(),
+            },
+            Op::CustomVjp {
+                primal,
+                forward,
+                backward,
+            } => Op::CustomVjp {
+                primal: *primal,
+                forward: *forward,
+                backward: *backward,
+            },
+            Op::Checkpoint { function, policy } => Op::Checkpoint {
+                function: *function,
+                policy: policy.clone(),
+            },
+            Op::Cond { branches } => Op::Cond {
+                branches: branches.clone(),
+            },
+            Op::WhileLoop { cond, body, consts } => Op::WhileLoop {
+                cond: *cond,
+                body: *body,
+                consts: *consts,
+            },
+            Op::Scan {
+                body,
+                consts,
+                carries,
+                length,
+                reverse,
+            } => Op::Scan {
+                body: *body,
+                consts: *consts,
+                carries: *carries,
+                length: map_dims(length, &mut f)?,
+                reverse: *reverse,
             },
             Op::Fused {
                 function,
@@ -803,9 +928,28 @@ impl<D> Op<D> {
             } => Op::Fused {
                 function: *function,
                 key: key.clone(),
-                space: all(space)?,
+                space: map_dims(space, &mut f)?,
                 axes: axes.clone(),
                 parallel: *parallel,
+            },
+            Op::CustomJvp { primal, tangent } => Op::CustomJvp {
+                primal: *primal,
+                tangent: *tangent,
+            },
+            Op::Token => Op::Token,
+            Op::Print { format } => Op::Print {
+                format: format.clone(),
+            },
+            Op::Tap { name } => Op::Tap { name: name.clone() },
+            Op::Assert { message } => Op::Assert {
+                message: message.clone(),
+            },
+            Op::Callback { name, results } => Op::Callback {
+                name: name.clone(),
+                results: results
+                    .iter()
+                    .map(|t| t.map_dims(&mut f))
+                    .collect::<Result<_, E>>()?,
             },
         })
     }
@@ -855,7 +999,18 @@ impl<D> Op<D> {
             Op::RandomFoldIn => row!("random_fold_in", 0xb2, Random, Own, 0x8000),
             Op::RandomBits { .. } => row!("random_bits", 0xb3, Random, Own, 0x8000),
             Op::Call { .. } => row!("call", 0xc0, Structure, Own, 0x0),
+            Op::CustomVjp { .. } => row!("custom_vjp", 0xc1, Structure, Own, 0x0),
+            Op::Checkpoint { .. } => row!("checkpoint", 0xc2, Structure, Own, 0x0),
+            Op::Cond { .. } => row!("cond", 0xc3, Structure, Own, 0x0),
+            Op::WhileLoop { .. } => row!("while_loop", 0xc4, Structure, Own, 0x0),
+            Op::Scan { .. } => row!("scan", 0xc5, Structure, Own, 0x0),
             Op::Fused { .. } => row!("fused", 0xc6, Structure, Own, 0x0),
+            Op::CustomJvp { .. } => row!("custom_jvp", 0xc7, Structure, Own, 0x0),
+            Op::Token => row!("token", 0xc8, Effect, Own, 0x0),
+            Op::Print { .. } => row!("print", 0xc9, Effect, Own, 0x0),
+            Op::Tap { .. } => row!("tap", 0xca, Effect, Own, 0x0),
+            Op::Assert { .. } => row!("assert", 0xcb, Effect, Own, 0x0),
+            Op::Callback { .. } => row!("callback", 0xcc, Effect, Own, 0x0),
         }
     }
 }

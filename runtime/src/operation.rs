@@ -44,7 +44,9 @@ impl<B: ExecBackend> Single<B> {
             .map_err(|e| bad(e.at_op(&clip(&name))))?
             .map_dims(|d| d.eval(&Env::new()))
             .map_err(|e| e.at_op(&name))?;
-        if op.info().family == Family::Structure || matches!(op, Op::Constant { .. }) {
+        let family = op.info().family;
+        if matches!(family, Family::Structure | Family::Effect) || matches!(op, Op::Constant { .. })
+        {
             return Err(Error::unsupported("has a meaning inside a program only").at_op(&name));
         }
         Ok(Single {

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::attrs::{Attrs, dim};
+use crate::attrs::{self, Attrs};
 use crate::dim::{Dim, is_name};
-use crate::dtype::DType;
 use crate::error::{Error, Location, Result, clip};
 use crate::op::Op;
 use crate::symbolic::{Bounds, SymTy};
-use crate::value::MAX_RANK;
 
 /// One application of an op.
 #[derive(Clone, Debug)]
@@ -290,22 +288,7 @@ fn function(value: Value, path: String) -> Result<Function> {
 }
 
 fn ty(value: Value, path: String) -> Result<SymTy> {
-    let Value::Array(pair) = value else {
-        return Err(wrong(&path, "[dtype, shape]"));
-    };
-    let [Value::String(dtype), Value::Array(shape)] = pair.as_slice() else {
-        return Err(wrong(&path, "[dtype, shape]"));
-    };
-    if shape.len() > MAX_RANK {
-        return Err(wrong(&path, "a type of rank 32 or less"));
-    }
-    Ok(SymTy {
-        dtype: DType::parse(dtype).map_err(|e| e.inside(&path))?,
-        shape: shape
-            .iter()
-            .map(|d| dim(d).map_err(|e| e.inside(&path)))
-            .collect::<Result<_>>()?,
-    })
+    attrs::ty(&value).map_err(|e| e.inside(&path))
 }
 
 fn node(value: Value, path: String) -> Result<Node> {

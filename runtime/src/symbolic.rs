@@ -10,9 +10,24 @@ use crate::value::Ty;
 
 /// A type whose sizes are dim expressions.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SymTy {
+pub struct SymTy<D = Dim> {
     pub dtype: DType,
-    pub shape: Vec<Dim>,
+    pub shape: Vec<D>,
+}
+
+impl<D> SymTy<D> {
+    /// The same type with every dim replaced by what `f` gives for it.
+    pub fn map_dims<T, E>(&self, f: &mut impl FnMut(&D) -> Result<T, E>) -> Result<SymTy<T>, E> {
+        Ok(SymTy {
+            dtype: self.dtype,
+            shape: map_dims(&self.shape, f)?,
+        })
+    }
+}
+
+/// Every dim replaced by what `f` gives for it.
+pub fn map_dims<D, T, E>(dims: &[D], f: &mut impl FnMut(&D) -> Result<T, E>) -> Result<Vec<T>, E> {
+    dims.iter().map(f).collect()
 }
 
 impl fmt::Display for SymTy {

@@ -145,6 +145,22 @@ impl ExecBackend for Flex {
         }
     }
 
+    fn row(val: &Val<Self>, i: usize) -> Val<Self> {
+        let make = |t: &FlexTensor| {
+            let layout = t.layout();
+            let (shape, strides) = (layout.shape(), layout.strides());
+            let start = layout.start_offset() as isize + i as isize * strides[0];
+            let shape = Shape::from(shape[1..].iter().copied());
+            let layout = Layout::new(shape, strides[1..].to_vec(), start as usize);
+            FlexTensor::from_arc(t.data_arc(), layout, t.dtype())
+        };
+        match val {
+            Val::Float(t) => Val::Float(make(t)),
+            Val::Int(t) => Val::Int(make(t)),
+            Val::Bool(t) => Val::Bool(make(t)),
+        }
+    }
+
     fn reshape(val: Val<Self>, shape: &[usize]) -> Val<Self> {
         let make = |t: FlexTensor| {
             let layout = t.layout();

@@ -4,7 +4,7 @@ mod flex;
 
 use burn_backend::tensor::Device;
 use burn_backend::{Backend, TensorMetadata};
-use burn_std::{Bytes, Shape};
+use burn_std::{Bytes, Shape, Slice};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -74,6 +74,19 @@ pub trait ExecBackend: Backend {
             Val::Int(t) => Val::Int(Self::int_reshape(t, shape)),
             Val::Bool(t) => Val::Bool(Self::bool_reshape(t, shape)),
         }
+    }
+
+    /// The value at index `i` of the first axis of its storage.
+    fn row(val: &Val<Self>, i: usize) -> Val<Self> {
+        let shape = shape_of::<Self>(val);
+        let mut slices = vec![Slice::full(); shape.num_dims()];
+        slices[0] = Slice::new(i as isize, Some(i as isize + 1), 1);
+        let row = match val.clone() {
+            Val::Float(t) => Val::Float(Self::float_slice(t, &slices)),
+            Val::Int(t) => Val::Int(Self::int_slice(t, &slices)),
+            Val::Bool(t) => Val::Bool(Self::bool_slice(t, &slices)),
+        };
+        Self::reshape(row, &shape[1..])
     }
 
     /// Looks at several values for a host kernel.

@@ -124,7 +124,6 @@ fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
         Op::Concatenate { axis } => c.concatenate(*axis),
         Op::Flip { axes } => c.flip(axes),
         Op::Iota { axis, .. } => c.iota(*axis),
-        Op::Constant { .. } => Err(c.not_an_op()),
         Op::Gather {
             axis,
             batch_dims,
@@ -209,6 +208,19 @@ fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
         Op::RandomUnwrap => c.identity(),
         Op::RandomFoldIn => c.random_fold_in(),
         Op::RandomBits { .. } => c.random_bits(),
-        Op::Call { .. } | Op::Fused { .. } => Err(c.not_an_op()),
+        Op::Constant { .. }
+        | Op::Call { .. }
+        | Op::CustomVjp { .. }
+        | Op::Checkpoint { .. }
+        | Op::Cond { .. }
+        | Op::WhileLoop { .. }
+        | Op::Scan { .. }
+        | Op::Fused { .. }
+        | Op::CustomJvp { .. }
+        | Op::Token
+        | Op::Print { .. }
+        | Op::Tap { .. }
+        | Op::Assert { .. }
+        | Op::Callback { .. } => Err(c.not_an_op()),
     }
 }

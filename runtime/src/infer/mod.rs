@@ -18,14 +18,17 @@ use crate::value::Ty;
 pub fn infer(op: &Op<usize>, args: &[Ty]) -> Result<Vec<Ty>> {
     let info = op.info();
     let rule = Rule { info, args };
-    rule.result(op).map(|ty| vec![ty]).map_err(|e| {
-        let types: Vec<String> = args.iter().map(Ty::to_string).collect();
-        let mut e = e.at_op(info.name);
-        if !types.is_empty() {
-            e.message = format!("{} (operands: {})", e.message, types.join(", "));
-        }
-        e.with("operands", types)
-    })
+    rule.no_tokens()
+        .and_then(|()| rule.result(op))
+        .map(|ty| vec![ty])
+        .map_err(|e| {
+            let types: Vec<String> = args.iter().map(Ty::to_string).collect();
+            let mut e = e.at_op(info.name);
+            if !types.is_empty() {
+                e.message = format!("{} (operands: {})", e.message, types.join(", "));
+            }
+            e.with("operands", types)
+        })
 }
 
 /// One application under judgement.
@@ -57,9 +60,20 @@ impl<'a> Rule<'a> {
             Op::Concatenate { axis } => self.concatenate(*axis),
             Op::Flip { axes } => self.flip(axes),
             Op::Iota { shape, axis, dtype } => self.iota(shape, *axis, *dtype),
-            Op::Constant { .. } | Op::Call { .. } | Op::Fused { .. } => {
-                fail("structure", "has a meaning inside a program only")
-            }
+            Op::Constant { .. }
+            | Op::Call { .. }
+            | Op::CustomVjp { .. }
+            | Op::Checkpoint { .. }
+            | Op::Cond { .. }
+            | Op::WhileLoop { .. }
+            | Op::Scan { .. }
+            | Op::Fused { .. }
+            | Op::CustomJvp { .. }
+            | Op::Token
+            | Op::Print { .. }
+            | Op::Tap { .. }
+            | Op::Assert { .. }
+            | Op::Callback { .. } => fail("structure", "has a meaning inside a program only"),
             Op::Gather {
                 axis,
                 batch_dims,
@@ -171,6 +185,13 @@ impl<'a> Rule<'a> {
         }
     }
 
+    fn no_tokens(&self) -> Result<()> {
+        match self.args.iter().any(|t| t.dtype == DType::Token) {
+            true => fail("dtype", "does not take a token"),
+            false => Ok(()),
+        }
+    }
+
     fn arity(&self, n: usize) -> Result<()> {
         if self.args.len() == n {
             Ok(())
@@ -240,7 +261,8 @@ pub fn is_infallible(op: &Op<usize>) -> bool {
         | Family::Contraction
         | Family::Window
         | Family::Random
-        | Family::Structure => false,
+        | Family::Structure
+        | Family::Effect => false,
     }
 }
 

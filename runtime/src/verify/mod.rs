@@ -1,5 +1,7 @@
 //! The structure of a program: what can be checked before any size is known.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::attrs::Literal;
@@ -11,6 +13,7 @@ use crate::op::Op;
 use crate::program::{Entry, Function, Node, Program, Role};
 use crate::symbolic::SymTy;
 use crate::value::Ty;
+use held::{Held, ONE, Size};
 
 /// The most nodes of an entry once every call is written out.
 pub const MAX_NODES: usize = 1 << 18;
@@ -44,15 +47,6 @@ pub fn verify(program: &Program, container: &Container) -> Result<StateTypes> {
     Ok(state)
 }
 
-/// A function, its calls written out.
-#[derive(Clone, Copy)]
-struct Size {
-    nodes: usize,
-    depth: usize,
-}
-
-const ONE: Size = Size { nodes: 1, depth: 0 };
-
 fn bad(message: impl Into<String>) -> Error {
     Error::invalid_program(message)
 }
@@ -68,17 +62,17 @@ fn verify_function(
     for ty in &function.inputs {
         verify_type(program, ty).map_err(|e| e.inside(place()))?;
     }
-    let mut values = function.inputs.len();
+    let mut values: Vec<&SymTy> = function.inputs.iter().collect();
     let mut flat = Size { nodes: 0, depth: 0 };
     for (n, node) in function.nodes.iter().enumerate() {
-        let size = verify_node(program, container, sizes, node, values).map_err(|e| {
+        let size = verify_node(program, container, sizes, node, &values).map_err(|e| {
             e.at_op(node.op.info().name)
                 .at_node(n, program.locations.get(node.loc))
                 .inside(format!("{}, node {n}", place()))
         })?;
         flat.nodes = flat.nodes.saturating_add(size.nodes);
         flat.depth = flat.depth.max(size.depth);
-        values += node.outs.len();
+        values.extend(&node.outs);
     }
     if flat.nodes > MAX_NODES || flat.depth > MAX_CALL_DEPTH {
         return Err(bad(format!(
@@ -90,7 +84,7 @@ fn verify_function(
         ))
         .with_code("program-too-large"));
     }
-    match function.outputs.iter().find(|v| **v >= values) {
+    match function.outputs.iter().find(|v| **v >= values.len()) {
         Some(v) => Err(bad(format!("{}: output {v} is not a value", place()))),
         None => Ok(flat),
     }
@@ -101,12 +95,12 @@ fn verify_node(
     container: &Container,
     sizes: &[Size],
     node: &Node,
-    values: usize,
+    values: &[&SymTy],
 ) -> Result<Size> {
     if node.inputs.len() > MAX_OPERANDS {
         return Err(bad(format!("{} operands", node.inputs.len())));
     }
-    if let Some(v) = node.inputs.iter().find(|v| **v >= values) {
+    if let Some(v) = node.inputs.iter().find(|v| **v >= values.len()) {
         return Err(bad(format!("operand {v} is not numbered before the node")));
     }
     if node.loc.is_some_and(|row| row >= program.locations.len()) && !program.locations.is_empty() {
@@ -124,36 +118,28 @@ fn verify_node(
     if let Some(name) = undeclared {
         return Err(bad(format!("dim {:?} is not declared", clip(&name))));
     }
-    match &node.op {
-        Op::Call { function, .. } | Op::Fused { function, .. } => {
-            let size = *sizes.get(*function).ok_or_else(|| {
-                bad(format!(
-                    "function {function} does not stand before the caller"
-                ))
-            })?;
-            let callee = &program.functions[*function];
-            if callee.inputs.len() != node.inputs.len() || callee.outputs.len() != node.outs.len() {
-                return Err(bad("operands and results do not fit the called function"));
-            }
-            Ok(Size {
-                nodes: size.nodes.saturating_add(1),
-                depth: size.depth + 1,
-            })
+    if let Op::Constant { value } = &node.op {
+        if !node.inputs.is_empty() || node.outs.len() != 1 {
+            return Err(bad("a constant has no operand and one result"));
         }
-        Op::Constant { value } => {
-            if !node.inputs.is_empty() || node.outs.len() != 1 {
-                return Err(bad("a constant has no operand and one result"));
-            }
-            if let Literal::Tensor(name) = value
-                && container.ty(name).is_none()
-            {
-                return Err(bad(format!("there is no tensor {:?}", clip(name))));
-            }
-            Ok(ONE)
+        if node.outs[0].dtype == DType::Token {
+            return Err(bad("a token is not a constant"));
         }
-        _ if node.outs.len() != 1 => Err(bad("this op has one result")),
-        _ => Ok(ONE),
+        if let Literal::Tensor(name) = value
+            && container.ty(name).is_none()
+        {
+            return Err(bad(format!("there is no tensor {:?}", clip(name))));
+        }
+        return Ok(ONE);
     }
+    let inputs: Vec<&SymTy> = node.inputs.iter().map(|v| values[*v]).collect();
+    let held = Held {
+        program,
+        sizes,
+        node,
+        inputs: &inputs,
+    };
+    held.verify()
 }
 
 fn check_names(program: &Program, dim: &Dim, undeclared: &mut Option<String>) {
@@ -165,7 +151,10 @@ fn check_names(program: &Program, dim: &Dim, undeclared: &mut Option<String>) {
 }
 
 fn verify_type(program: &Program, ty: &SymTy) -> Result<()> {
-    if !ty.dtype.is_stored() {
+    if ty.dtype == DType::Token && !ty.shape.is_empty() {
+        return Err(bad("a token has no sizes"));
+    }
+    if !ty.dtype.is_stored() && ty.dtype != DType::Token {
         return Err(Error::unsupported(format!(
             "values of dtype {} are not executed",
             ty.dtype.name()
@@ -197,6 +186,11 @@ fn verify_entry(
         .ok_or_else(|| bad(format!("there is no function {}", entry.function)))?;
     if entry.args.len() != function.inputs.len() || entry.results.len() != function.outputs.len() {
         return Err(bad("arguments or results do not fit the function"));
+    }
+    let token = |ty: &SymTy| ty.dtype == DType::Token;
+    let mut results = function.outputs.iter().map(|v| function.value_type(*v));
+    if function.inputs.iter().any(token) || results.any(|ty| ty.is_some_and(token)) {
+        return Err(bad("a token is neither an argument nor a result"));
     }
     let mut taken = BTreeSet::new();
     for (arg, ty) in entry.args.iter().zip(&function.inputs) {

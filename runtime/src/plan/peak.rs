@@ -1,14 +1,16 @@
 //! How much memory a plan holds at a time, estimated from above.
 
-use crate::infer::{has_scratch, scratch_bytes};
 use crate::op::Op;
 use crate::value::Ty;
 
 /// One step: values by number.
 pub struct Use<'a> {
-    pub op: &'a Op<usize>,
     pub args: &'a [usize],
-    pub out: usize,
+    pub outs: &'a [usize],
+    /// Its result shares the storage of its first operand.
+    pub view: bool,
+    /// What it needs besides operands and results.
+    pub scratch: usize,
 }
 
 /// The peak.
@@ -29,14 +31,14 @@ pub fn estimate(
     resident: &dyn Fn(usize) -> bool,
 ) -> Peak {
     let mut storage: Vec<usize> = (0..types.len()).collect();
-    for step in steps {
-        if is_view(step.op) {
-            storage[step.out] = storage[step.args[0]];
+    for step in steps.iter().filter(|s| s.view) {
+        for out in step.outs {
+            storage[*out] = storage[step.args[0]];
         }
     }
     let mut last = vec![0; types.len()];
     for (i, step) in steps.iter().enumerate() {
-        for v in step.args.iter().chain([&step.out]) {
+        for v in step.args.iter().chain(step.outs) {
             last[storage[*v]] = i;
         }
     }
@@ -54,25 +56,15 @@ pub fn estimate(
     };
     let mut freed = vec![false; types.len()];
     for (i, step) in steps.iter().enumerate() {
-        if storage[step.out] == step.out {
-            live = live.saturating_add(bytes(step.out));
+        for out in step.outs.iter().filter(|v| storage[**v] == **v) {
+            live = live.saturating_add(bytes(*out));
         }
-        let args: Vec<Ty> = if has_scratch(step.op) {
-            step.args.iter().map(|v| types[*v].clone()).collect()
-        } else {
-            Vec::new()
-        };
-        let scratch = if args.is_empty() {
-            0
-        } else {
-            scratch_bytes(step.op, &args, &[types[step.out].clone()])
-        };
-        let now = live.saturating_add(scratch);
+        let now = live.saturating_add(step.scratch);
         if now > peak.bytes {
             peak.bytes = now;
             peak.step = Some(i);
         }
-        for v in step.args.iter().chain([&step.out]) {
+        for v in step.args.iter().chain(step.outs) {
             let v = storage[*v];
             if last[v] == i && !resident(v) && !std::mem::replace(&mut freed[v], true) {
                 live = live.saturating_sub(bytes(v));
@@ -80,7 +72,7 @@ pub fn estimate(
         }
     }
     if let Some(at) = peak.step {
-        let made = steps[..=at].iter().map(|s| s.out);
+        let made = steps[..=at].iter().flat_map(|s| s.outs).copied();
         let mut alive: Vec<usize> = (0..types.len())
             .filter(|v| resident(*v))
             .chain(made.filter(|v| storage[*v] == *v && last[*v] >= at))
@@ -92,7 +84,8 @@ pub fn estimate(
     peak
 }
 
-fn is_view(op: &Op<usize>) -> bool {
+/// True where the result shares the storage of the operand.
+pub fn is_view(op: &Op<usize>) -> bool {
     matches!(
         op,
         Op::Reshape { .. }
