@@ -21,9 +21,19 @@ import numpy as np
 from dala_defn import dtypes, ops
 from dala_defn.array import Array
 from dala_defn.dtypes import DType
-from dala_defn.errors import DalaError, EscapedTracerError, Operand, ShapeError, TraceError, install_describer
+from dala_defn.errors import (
+    ArgumentError,
+    DalaError,
+    EscapedTracerError,
+    Operand,
+    ShapeError,
+    TraceError,
+    install_describer,
+)
 from dala_defn.ir import Graph, Literal, Node, Type, Value
+from dala_defn.ir.graph import frozen
 from dala_defn.operators import Operators
+from dala_defn.ops.random import SPLIT
 from dala_defn.ops.spec import OPS, OpSpec
 from dala_defn.shapes import Condition, Known, Shape, install_known, may, parse_dim, same_size
 from dala_defn.sources import PACKAGE, Mark, Place, here
@@ -100,6 +110,7 @@ class Trace:
         self.token: Tracer | None = None  # that of the last effect
         self.known: Known = Known() if parent is None else parent.known  # what holds of the sizes
         self._captured: dict[int, Tracer] = {}
+        self._used: dict[Any, Node] = {}  # what drew from each key
         self._literals: dict[Literal, Tracer] = {}
 
     def argument(self, type: Type, name: str, weak: str | None = None) -> Tracer:
@@ -131,6 +142,8 @@ class Trace:
                 return self.record(spec, alike, attrs)
             raise explain(error, args) from None
         node = Node(spec.name, tuple(values), attrs, types, self.place())
+        if spec.name == "random_bits" and type(self) is Trace:
+            self._use(values[0], node)
         self.nodes.append(node)
         made = node.outputs
         outs = (Tracer(self, made[0]),) if len(made) == 1 else tuple([Tracer(self, v) for v in made])
@@ -169,6 +182,30 @@ class Trace:
             if constant:
                 self._literals[node.attrs["value"]] = Tracer(self, made.outputs[0])
         return [Tracer(self, env[v]) for v in graph.outputs]
+
+    def _use(self, key: Value, node: Node) -> None:
+        """Notes that bits are drawn from a key.
+
+        Raises:
+            ArgumentError: when some were drawn from it before.
+        """
+        made = key.node
+        if made is not None and made.op == "random_fold_in" and _identity(made.inputs[1]) == ("constant", SPLIT):
+            key = made.inputs[0]  # to split a key is to use it
+        before = self._used.setdefault(_identity(key), node)
+        if before is not node and not reuse.allowed:
+            at = None if before.loc is None else before.loc.resolve()
+            raise ArgumentError(
+                "a random key is used twice: both would give the same bits",
+                code="E304",
+                op="random_bits",
+                operands=[
+                    Operand("key", str(key.type), origin(key)),
+                    Operand("used", "first", "" if at is None else f"at {at}: {at.source_line().strip()}"),
+                ],
+                rule="a key is used once, by a function that draws from it or by split",
+                hint="a, b = dd.random.split(key), one for each; dd.random.allow_reuse() for equal numbers",
+            )
 
     def lift(self, x: Any) -> Tracer:
         """Any operand as a value of this trace.
@@ -245,6 +282,26 @@ def require(condition: Any) -> None:
         )
     if not (may(condition, "dd.require", alone=True) if isinstance(condition, Condition) else condition):
         raise ShapeError(f"{condition} does not hold" if isinstance(condition, Condition) else "it does not hold")
+
+
+def _identity(value: Value) -> tuple[Any, ...]:
+    """What a value is, as far as it tells keys apart: equal for those that are made alike."""
+    node = value.node
+    if node is None:
+        return ("input", value)
+    if node.op == "constant":
+        literal = node.attrs["value"]
+        return ("constant", literal.array.item() if literal.array.size == 1 else literal)
+    if value.type.dtype.kind != "k" and node.op != "broadcast_to":
+        return ("value", value)
+    return (node.op, frozen(node.attrs), value.index, *[_identity(v) for v in node.inputs])
+
+
+class _Reuse(threading.local):
+    allowed = False
+
+
+reuse = _Reuse()
 
 
 class _Layers(threading.local):
@@ -410,7 +467,7 @@ def given_operands(frame: FrameType) -> tuple[Operand, ...]:
         sides = {"other": "left" if code.co_name.startswith("__r") and code.co_name != "__rshift__" else "right"}
         pair = any(n == "other" for n, _ in given)
         sides["self"] = ("right" if sides["other"] == "left" else "left") if pair else "value"
-        given = sorted([(sides[n], x) for n, x in given if n in sides])
+        given = sorted([(sides[n], x) for n, x in given if n in sides and (n != "self" or _is_array(x))])
         return tuple([_named(describe(x, 0), n) for n, x in given])
     found: list[tuple[str, Any]] = []
     for name, x in given:

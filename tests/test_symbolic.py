@@ -111,7 +111,7 @@ def test_annotations_as_text_annotated_and_of_any_dtype() -> None:
     exec('from __future__ import annotations\ndef f(x: dd.Float32["n 2"]): return x * 2', space)
     g = dd.defn(space["f"])
     for n in SIZES:
-        agree(f(ones(n, 2), np.arange(n), ones(n)), np.arange(n) + np.float32(3))
+        agree(f(ones(n, 2), np.arange(n), ones(n)), np.arange(n, dtype=np.float32) + 3)
         agree(g(ones(n, 2)), ones(n, 2) * 2)
     assert (f.traces, g.traces) == (1, 1)
     f(ones(2, 2), ones(2), ones(2))  # another dtype is another trace
