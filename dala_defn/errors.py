@@ -249,7 +249,7 @@ class CheckFailed(DalaError, AssertionError):
 class NotFiniteError(DalaError, FloatingPointError):
     """A NaN, or an infinity, where ``debug_nans`` watches for one."""
 
-    default_code = "E806"
+    default_code = "E808"
 
 
 class IndexOutOfRange(DalaError, IndexError):

@@ -388,14 +388,10 @@ class Fact:
 
 
 class Known:
-    """What holds of the sizes of a trace: bounds of names, and what else was required; checked at every call.
-
-    Attributes:
-        as_written: whether ``==`` between sizes asks if they are written alike, and not for their values.
-    """
+    """What holds of the sizes of a trace: bounds of names, and what else was required; checked at every call."""
 
     def __init__(self, bounds: Mapping[str, Range] | None = None, as_written: bool = False) -> None:
-        self.as_written = as_written
+        self.as_written = as_written  # whether == asks if sizes are written alike, and not for their values
         self.bounds: dict[str, Range] = dict(bounds or {})
         self.facts: list[Fact] = []
 
