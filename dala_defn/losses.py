@@ -14,6 +14,7 @@ from dala_defn import functions as F
 from dala_defn.errors import ArgumentError, DTypeError, ShapeError
 from dala_defn.functions.base import dtype_of, inexact, value
 from dala_defn.shapes import show
+from dala_defn.trace import prepared
 
 EPSILON = 1e-7
 _TINY = {
@@ -192,7 +193,7 @@ class Loss:
 
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         """The loss of every sample."""
-        return self.function(y_true, y_pred, **self.options)
+        return prepared(self.function)(y_true, y_pred, **self.options)
 
     def __repr__(self) -> str:
         return f"<loss {self.name} {self.options}>" if self.options else f"<loss {self.name}>"

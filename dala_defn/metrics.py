@@ -24,6 +24,7 @@ from dala_defn.losses import (
     per_sample,
     sparse_categorical_crossentropy,
 )
+from dala_defn.trace import prepared
 
 
 def _hits(hit: Any) -> Any:
@@ -104,7 +105,7 @@ class Metric:
 
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         """The metric of every sample."""
-        return self.function(y_true, y_pred, **self.options)
+        return prepared(self.function)(y_true, y_pred, **self.options)
 
     def __repr__(self) -> str:
         return f"<metric {self.name}>"

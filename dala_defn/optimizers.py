@@ -15,6 +15,7 @@ from dala_defn import dtypes, trees
 from dala_defn import functions as F
 from dala_defn.errors import ArgumentError, DTypeError
 from dala_defn.functions.base import dtype_of
+from dala_defn.trace import prepared
 
 Rate = float | Callable[[Any], Any]
 
@@ -98,7 +99,7 @@ class Optimizer:
             array(0.95, dtype=float32)
         """
         step = state["step"]
-        rate = self.learning_rate(step) if callable(self.learning_rate) else state["learning_rate"]
+        rate = prepared(self.learning_rate)(step) if callable(self.learning_rate) else state["learning_rate"]
         if self.global_clipnorm is not None:
             grads = clip_by_global_norm(grads, self.global_clipnorm)
         count = F.astype(step + 1, dtypes.float32)

@@ -327,6 +327,33 @@ def match_of_a_plain_value_inside(n, x):
     return x * n
 
 
+@program((2.0, 3.0), (2.0, -3.0), (-2.0, 3.0), (-2.0, -3.0))
+def assigned_unless_returned(x, y):
+    if x > 0:
+        if y > 0:
+            return x * y
+        t = x
+    else:
+        t = y
+    return t * t
+
+
+@program((2.1, 3.0), (2.1, -3.0), (-2.1, 3.0), (-2.1, -3.0))
+def dead_where_it_returns(x, y):
+    t = x
+    while x < 3:
+        if y > 0:
+            u = t * 2
+            if x > 0:
+                t = u
+            else:
+                x = u + 5
+            return x + y
+        x = x + t * t
+        t = t + 1
+    return x * t
+
+
 # expressions
 
 
@@ -897,3 +924,19 @@ def inside_with_and_try(x):
         if y > 0:
             y = y * 3
     return y
+
+
+# Here, because pytest changes the assert statements of test files.
+
+
+def checked_in_a_branch(x):
+    n = 3
+    if x > 0:
+        assert x < 10, f"too large for {n}: {x}"
+        return x
+    return -x
+
+
+def checked_without_a_message(x):
+    assert x < 1
+    return x

@@ -27,7 +27,7 @@ float64: in the widest float there is); for reductions and contractions the unit
 is exact; `0.50` is correctly rounded. For complex numbers the error of either part counts, in units of the absolute
 value. The column `ulp` is the bound that the table states and that the tests hold every executor to; where there are
 two, the second is for complex numbers. "refuses" is a `DTypeError` before anything runs. Eager and compiled results
-have the same bits.
+have the same bits, unless ops are fused: kernels keep the same bounds.
 `call` and `fused` are not here: they are their function.
 """
 

@@ -16,6 +16,7 @@ from dala_defn.array import host_array
 from dala_defn.dtypes import DType
 from dala_defn.executors import executor, reference, using
 from dala_defn.ir import Type
+from dala_defn.ir.codec import encode
 from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.ops.random import KEY_RECORD, unpack_keys
 from dala_defn.ops.spec import Case, OpSpec
@@ -132,14 +133,16 @@ def eager(spec: OpSpec, types: Sequence[Type], args: Sequence[Any], attrs: Any) 
 
 
 class Compiled:
-    """A program of one node on Burn."""
+    """A program of one node on Burn, unfused."""
 
     def __init__(self, spec: OpSpec, types: Sequence[Type], attrs: Any) -> None:
         graph = graph_of(spec, types, attrs)
         entry = Entry("main", graph, tuple(Arg(f"x{i}") for i in range(len(types))), (Result("0"),))
         self.types = types
         self.outs = [v.type for v in graph.outputs]
-        self.loaded = executor("flex").load(Program((entry,)))
+        runner: Any = executor("flex")
+        # Not through load, which would make a kernel of it: those have tests of their own.
+        self.loaded = runner.engine.load(encode(Program((runner.lowered(entry),))))
 
     def __call__(self, args: Sequence[Any], donate: bool = True) -> Array:
         """One run; with ``donate`` on copies of the operands, which the kernel may overwrite."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flow_programs import PROGRAMS
+from flow_random import compiled
 
 import dala_defn as dd
 
-EXECUTOR = "reference"
+EXECUTORS = ["flex", "reference"]
 
 
 def arrays(args, dtype=None):
@@ -24,20 +25,20 @@ def leaves(x):
     return [np.asarray(leaf) for leaf in dd.trees.flatten(x)[0]]
 
 
+@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_gives_what_plain_python_gives(name):
+def test_a_program_gives_what_plain_python_gives(name, executor):
     p = PROGRAMS[name]
-    compiled = dd.defn(p.f, executor=EXECUTOR)
+    made = dd.defn(p.f, executor=executor)
     for args in p.inputs:
         given = arrays(args)
-        with dd.using(EXECUTOR):
-            want = leaves(p.f(*given))
-        got = leaves(compiled(*given))
+        want = leaves(p.f(*given))
+        got = leaves(made(*given))
         assert len(want) == len(got)
         for a, b in zip(want, got, strict=True):
             assert a.shape == b.shape
             np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6, err_msg=f"{name}{args}")
-    assert compiled.traces <= len({tuple(np.shape(x) for x in args) for args in p.inputs})
+    assert made.traces <= len({tuple(np.shape(x) for x in args) for args in p.inputs})
 
 
 def scalar(f):
@@ -54,15 +55,35 @@ def scalar(f):
 def test_a_gradient_is_that_of_plain_python(name):
     p = PROGRAMS[name]
     f = scalar(p.f)
-    with dd.using(EXECUTOR):
-        for args in p.inputs:
-            given = arrays(args, dd.float64)
-            got = np.asarray(dd.grad(f)(*given))
-            x = np.asarray(given[0])
-            want = np.zeros_like(x)
-            for i in np.ndindex(x.shape):
-                h = np.zeros_like(x)
-                h[i] = 1e-6
-                up, down = f(dd.array(x + h), *given[1:]), f(dd.array(x - h), *given[1:])
-                want[i] = (np.asarray(up) - np.asarray(down)) / 2e-6
-            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=f"{name}{args}")
+    slope = dd.grad(f)
+    for args in p.inputs:
+        given = arrays(args, dd.float64)
+        got = np.asarray(slope(*given))
+        x = np.asarray(given[0])
+        want = np.zeros_like(x)
+        for i in np.ndindex(x.shape):
+            h = np.zeros_like(x)
+            h[i] = 1e-6
+            up, down = f(dd.array(x + h), *given[1:]), f(dd.array(x - h), *given[1:])
+            want[i] = (np.asarray(up) - np.asarray(down)) / 2e-6
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=f"{name}{args}")
+
+
+def same_as_plain(seed, path):
+    text, f = compiled(seed, path)
+    g = dd.defn(f)
+    for x, n, xs in [(0.3, 0, [1.0, -2.0, 0.5]), (2.5, 1, [3.0, 1.0, -1.0]), (-1.7, 3, [-0.5, -0.25, 2.0])]:
+        args = dd.array(x), dd.array(n), dd.array(xs)
+        want = np.asarray(f(*args))
+        np.testing.assert_allclose(np.asarray(g(*args)), want, rtol=1e-4, atol=1e-5, err_msg=f"{(x, n, xs)}\n{text}")
+
+
+@pytest.mark.parametrize("seed", [*range(25), 124, 143, 223, 264, 318, 340])
+def test_a_random_program_gives_what_plain_python_gives(seed, tmp_path):
+    same_as_plain(seed, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1000, 2000))
+def test_many_random_programs_give_what_plain_python_gives(seed, tmp_path):
+    same_as_plain(seed, tmp_path)

@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 from dala_defn.errors import EngineError
 
 _lock = threading.Lock()
-_linked: list[Any] = []  # what keeps code in memory
+_linked: list[Any] = []
 
 
 @cache
@@ -77,8 +77,9 @@ def object_code(text: str) -> bytes:
 
 @cache
 def _compiler() -> Any:
-    target()
-    return llvm.create_lljit_compiler(target())
+    made = llvm.create_lljit_compiler(target())
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return made
 
 
 def link(code: bytes, symbol: str) -> int:
@@ -95,6 +96,8 @@ def link(code: bytes, symbol: str) -> int:
         except RuntimeError as error:
             raise EngineError(f"the object code of a kernel cannot be linked: {error}") from None
         _linked.append(tracker)
+        # A thread of the runtime may be in a kernel while the interpreter ends: nothing may dispose of the code.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(tracker))
         return address
 
 

@@ -241,8 +241,10 @@ def getitem(x: Any, index: Any, mode: str = "error") -> Any:
         index = value(index)
     if _is_mask(index):
         return _by_mask(x, index)
-    if isinstance(index, tuple) and any(_is_mask(item) for item in index) and ops.current_trace() is None:
-        index = tuple(at for item in index for at in (_where(item) if _is_mask(item) else (item,)))
+    if isinstance(index, tuple) and len(index) == 1 and _is_mask(index[0]):
+        return _by_mask(x, index[0])
+    if isinstance(index, tuple) and ops.current_trace() is None:
+        index = tuple(at for item in index for at in (_where(item) if _is_mask(item) and item.shape else (item,)))
     plan = _Plan(tuple(x.shape), index, mode)
     rank = len(x.shape)
     if plan.start != [0] * rank or plan.stop != list(x.shape) or plan.step != [1] * rank:
@@ -262,7 +264,7 @@ def getitem(x: Any, index: Any, mode: str = "error") -> Any:
 
 
 def _is_mask(item: Any) -> bool:
-    return is_value(item) and item.shape != () and dtype_of(item).kind == "b"
+    return is_value(item) and dtype_of(item).kind == "b" and (item.shape != () or ops.current_trace() is None)
 
 
 def _where(mask: Any) -> tuple[np.ndarray[Any, Any], ...]:
@@ -326,8 +328,8 @@ def _by_mask(x: Any, mask: Any) -> Any:
             hint="dd.where(mask, x, 0) keeps the shape; outside @defn the mask works",
         )
     if tuple(mask.shape) != tuple(x.shape[: len(mask.shape)]):
-        raise ShapeError(f"a mask {show(mask.shape)} does not fit {show(x.shape)}")
-    where = np.flatnonzero(np.asarray(mask))
+        raise IndexOutOfRange(f"a mask {show(mask.shape)} does not fit {show(x.shape)}")
+    where = np.flatnonzero(np.asarray(mask))  # for rank 0: x once, or not at all, along a new axis
     flat = reshape(x, (size(mask.shape), *x.shape[len(mask.shape) :]))
     return OPS["gather"](flat, where.astype(np.int64), axis=0, batch_dims=0, mode="error" if len(where) else "fill")
 

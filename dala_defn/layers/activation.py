@@ -10,6 +10,7 @@ from dala_defn import functions as F
 from dala_defn import nn
 from dala_defn.errors import ArgumentError
 from dala_defn.layers.base import Layer
+from dala_defn.trace import prepared
 
 _NAMED: dict[str, Callable[..., Any]] = {
     "linear": nn.linear,
@@ -41,7 +42,7 @@ def get(activation: str | Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     if activation is None:
         return nn.linear
     if callable(activation):
-        return activation
+        return prepared(activation)
     found = _NAMED.get(activation)
     if found is None:
         raise ArgumentError(f"there is no activation {activation!r}", rule=f"one of {', '.join(_NAMED)}")

@@ -21,7 +21,7 @@ from dala_defn.functions.base import dtype_of, value
 from dala_defn.ir import Type
 from dala_defn.layers.symbols import Symbol, record
 from dala_defn.sources import Place, here
-from dala_defn.trace import layer_path, name_scope, trace_function
+from dala_defn.trace import layer_path, name_scope, prepared, trace_function
 
 Path = tuple[str, ...]
 R = TypeVar("R")
@@ -395,7 +395,7 @@ def applied(
 
     def run() -> tuple[Any, dict[str, Any]]:
         with name_scope(name):
-            out = layer.call(params, state, x, key=key, training=training)
+            out = prepared(layer.call)(params, state, x, key=key, training=training)
         if not isinstance(out, tuple) or len(out) != 2 or not isinstance(out[1], Mapping):
             raise ArgumentTypeError(
                 f"{type(layer).__name__}.call returns a {type(out).__name__}", rule="call gives (output, state)"

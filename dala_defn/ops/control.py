@@ -14,8 +14,8 @@ from dala_defn.ir.types import Type
 from dala_defn.ops import loops, nested
 from dala_defn.ops.effects import look_at_the_clock
 from dala_defn.ops.samples import Array
-from dala_defn.ops.spec import Attrs, Batched, Forward, OpSpec, Reverse, define
-from dala_defn.ops.structure import no_cases, nodes_flops
+from dala_defn.ops.spec import Attrs, Batched, Forward, OpSpec, Reverse
+from dala_defn.ops.structure import holding, nodes_flops
 from dala_defn.shapes import Dim
 
 INDEX = Type(dtypes.int32, ())
@@ -61,26 +61,19 @@ def _cond_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -
     return max(known) if len(known) == len(counts) else sum(counts[1:], counts[0])
 
 
-cond: OpSpec = define(
+cond: OpSpec = holding(
     name="cond",
     code=0xC3,
-    family="structure",
     attrs={"branches": "fns"},
-    accepts=(),
-    result="own",
     infer=_cond_infer,
     reference=_cond,
     vjp=Reverse(nested.cond_forward, nested.cond_backward),
     jvp=Forward(nested.cond_jvp),
     batch=Batched(nested.cond_batch),
-    fusion="opaque",
     flops=_cond_flops,
-    sample=no_cases,
-    ulp=0,
     doc="One of ``branches``, graphs of the same types, applied to the operands after the first: that numbered by the "
     "first, an int32, taken to the nearest there is. Of two branches the first is for false.",
     example="dd.cond(True, lambda x: x, lambda x: -x, dd.array(1.0))",
-    since="0.1",
 )
 
 
@@ -107,26 +100,19 @@ def _while_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) 
     return nodes_flops(attrs["cond"]) + nodes_flops(attrs["body"])
 
 
-while_loop: OpSpec = define(
+while_loop: OpSpec = holding(
     name="while_loop",
     code=0xC4,
-    family="structure",
     attrs={"cond": "fn", "body": "fn", "consts": "int"},
-    accepts=(),
-    result="own",
     infer=_while_infer,
     reference=_while,
     vjp=Reverse(loops.while_forward, loops.while_backward),
     jvp=Forward(loops.while_jvp),
     batch=Batched(loops.while_batch),
-    fusion="opaque",
     flops=_while_flops,
-    sample=no_cases,
-    ulp=0,
     doc="Replaces the carry, the operands after the first ``consts``, by ``body`` of all operands as long as ``cond`` "
     "of them is true.",
     example="dd.while_loop(lambda x: x < 100, lambda x: x * 2, dd.array(3))",
-    since="0.1",
 )
 
 
@@ -167,25 +153,18 @@ def _scan_flops(inputs: Sequence[Type], outputs: Sequence[Type], attrs: Attrs) -
     return attrs["length"][0] * nodes_flops(attrs["body"])
 
 
-scan: OpSpec = define(
+scan: OpSpec = holding(
     name="scan",
     code=0xC5,
-    family="structure",
     attrs={"body": "fn", "consts": "int", "carries": "int", "length": "dims", "reverse": "bool"},
-    accepts=(),
-    result="own",
     infer=_scan_infer,
     reference=_scan,
     vjp=Reverse(loops.scan_forward, loops.scan_backward),
     jvp=Forward(loops.scan_jvp),
     batch=Batched(loops.scan_batch),
-    fusion="opaque",
     flops=_scan_flops,
-    sample=no_cases,
-    ulp=0,
     doc="Runs ``body`` ``length`` times: on the first ``consts`` operands, the carry (the next ``carries``), and one "
     "slice along the first axis of each of the rest. It gives the next carry and one slice of each further result, "
     "which are stacked. With ``reverse`` the last slices come first.",
     example="dd.scan(lambda total, x: (total + x, total), 0.0, dd.array([1.0, 2.0]))[1]",
-    since="0.1",
 )

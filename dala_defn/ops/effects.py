@@ -118,25 +118,32 @@ def _batch_whole(op: str) -> Batched:
 NEW = np.zeros((), np.uint8)
 
 
-token: OpSpec = define(
+def effect(**given: Any) -> OpSpec:
+    """Enters an op with an effect in the table; see ``define``."""
+    shared: dict[str, Any] = {
+        "family": "effect",
+        "accepts": (),
+        "result": "own",
+        "vjp": ZERO_GRAD,
+        "jvp": ZERO_GRAD,
+        "fusion": "opaque",
+        "flops": no_flops,
+        "sample": no_cases,
+        "ulp": 0,
+        "since": "0.1",
+    }
+    return define(**shared, **given)
+
+
+token: OpSpec = effect(
     name="token",
     code=0xC8,
-    family="effect",
     attrs={},
-    accepts=(),
-    result="own",
     infer=lambda: (TOKEN,),
     reference=lambda: NEW,
-    vjp=ZERO_GRAD,
-    jvp=ZERO_GRAD,
     batch=Batched(lambda t, size, args, batched, attrs: ((token(),), (False,))),
-    fusion="opaque",
-    flops=no_flops,
-    sample=no_cases,
-    ulp=0,
     doc="The first token of a function, from which its effects follow one after the other.",
     example='dd.defn(lambda x: dd.debug.tap("x", x))(dd.array(1.0))',
-    since="0.1",
 )
 
 
@@ -148,46 +155,26 @@ def _shown(kind: str, attr: str) -> Callable[..., Array]:
     return reference
 
 
-print_: OpSpec = define(
+print_: OpSpec = effect(
     name="print",
     code=0xC9,
-    family="effect",
     attrs={"format": "str"},
-    accepts=(),
-    result="own",
     infer=_effect_infer("print"),
     reference=_shown("print", "format"),
-    vjp=ZERO_GRAD,
-    jvp=ZERO_GRAD,
     batch=_batch_whole("print"),
-    fusion="opaque",
-    flops=no_flops,
-    sample=no_cases,
-    ulp=0,
     doc="Prints ``format`` with ``{0}``, ``{1}`` ... replaced by the operands after the token.",
     example='dd.defn(lambda x: (dd.debug.print("x is {}", x), x)[1])(dd.array(1.0))',
-    since="0.1",
 )
 
-tap: OpSpec = define(
+tap: OpSpec = effect(
     name="tap",
     code=0xCA,
-    family="effect",
     attrs={"name": "str"},
-    accepts=(),
-    result="own",
     infer=_effect_infer("tap"),
     reference=_shown("tap", "name"),
-    vjp=ZERO_GRAD,
-    jvp=ZERO_GRAD,
     batch=_batch_whole("tap"),
-    fusion="opaque",
-    flops=no_flops,
-    sample=no_cases,
-    ulp=0,
     doc="Shows the operands after the token under a name to whoever collects taps; else it does nothing.",
     example='dd.debug.tap("x", dd.array(1.0))',
-    since="0.1",
 )
 
 
@@ -227,26 +214,16 @@ def _assert_batch(t: Any, size: Any, args: Sequence[Any], batched: Sequence[bool
     return (assert_(before, condition, *values, **attrs),), (False,)
 
 
-assert_: OpSpec = define(
+assert_: OpSpec = effect(
     name="assert",
     code=0xCB,
-    family="effect",
     attrs={"message": "str"},
-    accepts=(),
-    result="own",
     infer=_assert_infer,
     reference=_assert,
-    vjp=ZERO_GRAD,
-    jvp=ZERO_GRAD,
     batch=Batched(_assert_batch),
-    fusion="opaque",
-    flops=no_flops,
-    sample=no_cases,
-    ulp=0,
     doc="Fails the run when its condition, the operand after the token, is false; the message is made like that of "
     "``print`` from the operands after it.",
     example='dd.defn(lambda x: (dd.debug.check(x > 0, "x is {}", x), x)[1])(dd.array(1.0))',
-    since="0.1",
 )
 
 
@@ -276,24 +253,14 @@ def _callback_batch(t: Any, size: Any, args: Sequence[Any], batched: Sequence[bo
     )
 
 
-callback: OpSpec = define(
+callback: OpSpec = effect(
     name="callback",
     code=0xCC,
-    family="effect",
     attrs={"name": "str", "results": "types"},
-    accepts=(),
-    result="own",
     infer=_callback_infer,
     reference=_callback,
-    vjp=ZERO_GRAD,
-    jvp=ZERO_GRAD,
     batch=Batched(_callback_batch),
-    fusion="opaque",
-    flops=no_flops,
-    sample=no_cases,
-    ulp=0,
     doc="Calls what the process registered under ``name`` with the operands after the token; it gives arrays of the "
     "types ``results``. It exists in a live process only, and is refused in a file.",
     example="dd.pure_callback(np.sin, dd.spec((), dd.float32), dd.array(1.0))",
-    since="0.1",
 )

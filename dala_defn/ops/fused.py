@@ -5,8 +5,8 @@ from __future__ import annotations
 from dala_defn.errors import ShapeError
 from dala_defn.ir.graph import Graph
 from dala_defn.ir.types import Type
-from dala_defn.ops.spec import NoGrad, OpSpec, define
-from dala_defn.ops.structure import CALLED, applied, called, called_flops, expanded, no_cases
+from dala_defn.ops.spec import NoGrad, OpSpec
+from dala_defn.ops.structure import CALLED, applied, called, called_flops, expanded, holding
 from dala_defn.shapes import Dim
 
 
@@ -27,28 +27,21 @@ def _fused_infer(
     return results
 
 
-fused: OpSpec = define(
+fused: OpSpec = holding(
     name="fused",
     code=0xC6,
-    family="structure",
     attrs={"function": "fn", "key": "str", "space": "dims", "axes": "ints", "parallel": "int"},
-    accepts=(),
-    result="own",
     infer=_fused_infer,
     reference=called,
     vjp=NoGrad("its function is differentiated instead"),
     jvp=NoGrad("its function is differentiated instead"),
     batch=expanded,
-    fusion="opaque",
     flops=called_flops,
-    sample=no_cases,
-    ulp=0,
     doc="A graph of primitives that may run as one kernel. ``key`` names its structure; ``space`` is what the kernel "
     "iterates over; ``axes`` says for every dim of the operands, then of the results, over which axis of the space it "
     "runs (-1: of size 1, repeated); the first ``parallel`` axes may be split over threads. Without a kernel of that "
     "key its function is run.",
     example="dd.defn(lambda x: dd.exp(x * 2 + 1))(dd.array([1.0, 2.0]))",
-    since="0.1",
 )
 
 CALLED["fused"] = "function"

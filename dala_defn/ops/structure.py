@@ -42,6 +42,20 @@ def no_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
     return iter(())
 
 
+def holding(**given: Any) -> OpSpec:
+    """Enters an op that holds functions in the table; see ``define``."""
+    shared: dict[str, Any] = {
+        "family": "structure",
+        "accepts": (),
+        "result": "own",
+        "fusion": "opaque",
+        "sample": no_cases,
+        "ulp": 0,
+        "since": "0.1",
+    }
+    return define(**shared, **given)
+
+
 def nodes_flops(graph: Graph) -> Dim:
     """What the nodes of a graph count together."""
     total: Dim = 0
@@ -61,25 +75,18 @@ def called(*args: Array, function: Any, **attrs: Any) -> tuple[Array, ...]:
     return out
 
 
-call: OpSpec = define(
+call: OpSpec = holding(
     name="call",
     code=0xC0,
-    family="structure",
     attrs={"function": "fn", "composite": "str"},
-    accepts=(),
-    result="own",
     infer=lambda *types, function, composite: applied("call", function, types),
     reference=called,
     vjp=NoGrad("its function is differentiated instead"),
     jvp=NoGrad("its function is differentiated instead"),
     batch=expanded,
-    fusion="opaque",
     flops=called_flops,
-    sample=no_cases,
-    ulp=0,
     doc="A graph applied to operands. ``composite`` names what it computes (``softmax``), or is empty.",
     example="dd.nn.softmax(dd.array([1.0, 2.0]))",
-    since="0.1",
 )
 
 
@@ -99,26 +106,19 @@ def _custom_vjp_infer(*types: Type, primal: Graph, forward: Graph, backward: Gra
     return outs
 
 
-custom_vjp: OpSpec = define(
+custom_vjp: OpSpec = holding(
     name="custom_vjp",
     code=0xC1,
-    family="structure",
     attrs={"primal": "fn", "forward": "fn", "backward": "fn"},
-    accepts=(),
-    result="own",
     infer=_custom_vjp_infer,
     reference=lambda *args, primal, forward, backward: primal(*args),
     vjp=Reverse(nested.custom_vjp_forward, nested.custom_vjp_backward),
     jvp=Forward(nested.custom_vjp_jvp),
     batch=Batched(nested.custom_vjp_batch),
-    fusion="opaque",
     flops=lambda inputs, outputs, attrs: nodes_flops(attrs["primal"]),
-    sample=no_cases,
-    ulp=0,
     doc="``primal`` applied to the operands, with a derivative of its own: ``forward`` gives outputs and residuals, "
     "``backward`` takes residuals and the cotangents of the inexact outputs to those of the inexact operands.",
     example="dd.grad(dd.custom_vjp(lambda x: x, lambda x: (x, ()), lambda saved, ct: (2 * ct,)))(1.0)",
-    since="0.1",
 )
 
 
@@ -130,26 +130,19 @@ def _custom_jvp_infer(*types: Type, primal: Graph, tangent: Graph) -> tuple[Type
     return outs
 
 
-custom_jvp: OpSpec = define(
+custom_jvp: OpSpec = holding(
     name="custom_jvp",
     code=0xC7,
-    family="structure",
     attrs={"primal": "fn", "tangent": "fn"},
-    accepts=(),
-    result="own",
     infer=_custom_jvp_infer,
     reference=lambda *args, primal, tangent: primal(*args),
     vjp=Reverse(nested.custom_jvp_forward, nested.custom_jvp_backward),
     jvp=Forward(nested.custom_jvp_jvp),
     batch=Batched(nested.custom_jvp_batch),
-    fusion="opaque",
     flops=lambda inputs, outputs, attrs: nodes_flops(attrs["primal"]),
-    sample=no_cases,
-    ulp=0,
     doc="``primal`` applied to the operands, with a derivative of its own: ``tangent`` takes the operands and the "
     "tangents of the inexact ones to the outputs and the tangents of the inexact ones, in which it must be linear.",
     example="dd.jvp(dd.custom_jvp(lambda x: x, lambda xs, ts: (xs[0], 2 * ts[0])), (1.0,), (1.0,))",
-    since="0.1",
 )
 
 
@@ -159,24 +152,17 @@ def _checkpoint_infer(*types: Type, function: Graph, policy: str) -> tuple[Type,
     return applied("checkpoint", function, types)
 
 
-checkpoint: OpSpec = define(
+checkpoint: OpSpec = holding(
     name="checkpoint",
     code=0xC2,
-    family="structure",
     attrs={"function": "fn", "policy": "str"},
-    accepts=(),
-    result="own",
     infer=_checkpoint_infer,
     reference=called,
     vjp=Reverse(nested.checkpoint_forward, nested.checkpoint_backward),
     jvp=Forward(nested.checkpoint_jvp),
     batch=Batched(nested.checkpoint_batch),
-    fusion="opaque",
     flops=called_flops,
-    sample=no_cases,
-    ulp=0,
     doc="A graph applied to operands whose intermediate values are not kept for reverse mode, but computed again. "
     "``policy`` says what is kept all the same: ``nothing``, or ``dots``, the results of products and convolutions.",
     example="dd.grad(dd.checkpoint(lambda x: dd.sin(dd.sin(x))))(1.0)",
-    since="0.1",
 )

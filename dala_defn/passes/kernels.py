@@ -51,7 +51,7 @@ def is_computed(node: Node) -> bool:
     if spec is None or spec.fusion != "elementwise" or node.op in ("constant", "iota"):
         return False
     operands = [v.type.dtype for v in node.inputs]
-    if any(d.kind not in "biuf" for d in operands):
+    if any(v.type.dtype.kind not in "biuf" for v in (*node.inputs, *node.outputs)):
         return False
     dtype = operands[0]
     if node.op == "cast" and node.attrs["dtype"] in _SHORT and dtype not in _INTO_SHORT:

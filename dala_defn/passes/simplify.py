@@ -130,7 +130,7 @@ REDUCTIONS = ("sum", "prod", "max", "min")
 RULES: list[Rule] = [
     rule("neg-neg", P.neg(P.neg(x)), x),
     rule("not-not", P.bitwise_not(P.bitwise_not(x)), x),
-    rule("abs-neg", P.abs(P.neg(x)), _again("abs", "x")),
+    rule("abs-neg", P.abs(P.neg(x)), _again("abs", "x"), lambda m: m.x.dtype.kind != "u"),
     rule("abs-abs", P.abs(P.abs(x)), _again("abs", "x")),
     rule("add-neg-zero", P.add(x, -0.0), x),
     rule("neg-zero-add", P.add(-0.0, x), x),

@@ -146,12 +146,14 @@ class Liveness:
     Attributes:
         after: for each statement, the names that may be read later.
         head: for each loop, those that may be read when a turn starts or there is none left.
+        left: for each statement, those that may be read after a ``break``, and after a ``continue``, in it.
         kept: names that may be read at any time: functions inside see them, or they belong to the outside.
     """
 
     def __init__(self, node: Function) -> None:
         self.after: dict[ast.AST, Names] = {}
         self.head: dict[ast.AST, Names] = {}
+        self.left: dict[ast.AST, tuple[Names, Names]] = {}
         kept: set[str] = set(own(node, ast.Global) | own(node, ast.Nonlocal))
         for inner in ast.walk(node):
             if inner is not node and isinstance(inner, _SCOPES):
@@ -166,6 +168,7 @@ class Liveness:
         for node in reversed(body):
             out = out | self.always
             self.after[node] = out | self.after.get(node, frozenset())
+            self.left[node] = brk | self.kept, cnt | self.kept
             out = self.statement(node, out, brk, cnt)
         return out | self.always
 

@@ -44,6 +44,7 @@ class Carry:
     def settle(self, results: Mapping[str, Any]) -> tuple[bool, list[tuple[str, list[Any]]]]:
         """Whether numbers had to take other types to fit what the body gave, and the variables that do not fit."""
         grown, bad = False, []
+        late: dict[str, list[Slot | None]] = {}
         for name in self.entry:
             flat, tree = trees.flatten(results[name])
             if tree != self.trees[name]:
@@ -53,8 +54,16 @@ class Carry:
             if any(s is False for s in slots):
                 bad.append((name, [self.entry[name], results[name]]))
             elif slots != self.slots[name]:
-                self.slots[name] = [s if isinstance(s, Slot) else None for s in slots]
-                grown = True
+                settled = [s if isinstance(s, Slot) else None for s in slots]
+                # What came from numbers alone has their default dtype: it waits for those that came from arrays.
+                if all(s is None or s == t or _default(s) for s, t in zip(settled, self.slots[name], strict=True)):
+                    late[name] = settled
+                else:
+                    self.slots[name] = settled
+                    grown = True
+        if not grown and not bad and late:
+            self.slots.update(late)
+            grown = True
         return grown, bad
 
     def _settled(self, old: Any, slot: Slot | None, new: Any) -> Slot | bool | None:
@@ -90,3 +99,7 @@ class Carry:
     def without(self, names: Sequence[str]) -> Carry:
         """The same, with some of the variables left out."""
         return Carry({n: x for n, x in self.entry.items() if n not in names})
+
+
+def _default(slot: Slot) -> bool:
+    return slot.type.dtype in (dtypes.bool_, dtypes.DEFAULT_INT, dtypes.DEFAULT_FLOAT, dtypes.complex64)

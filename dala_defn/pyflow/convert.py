@@ -25,6 +25,7 @@ _GENERATED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generat
 _OTHERS = tuple(
     {os.path.join(p, "") for k in ("stdlib", "platstdlib", "purelib", "platlib") if (p := sysconfig.get_path(k))}
 )
+_INSTALLED = {"site-packages", "dist-packages"}
 Rewritten = tuple[CodeType, Flow]
 
 _lock = threading.RLock()
@@ -52,7 +53,7 @@ def rewriting(on: bool) -> Iterator[None]:
 def is_users(code: CodeType) -> bool:
     """Whether a function was written by the user: not by us, and not installed."""
     file = code.co_filename
-    return not file.startswith((PACKAGE, "<frozen", *_OTHERS))
+    return not file.startswith((PACKAGE, "<frozen", *_OTHERS)) and not _INSTALLED.intersection(file.split(os.sep))
 
 
 def converted(f: Any) -> Any:
@@ -116,7 +117,8 @@ def _make(code: CodeType, globals: Mapping[str, Any]) -> Rewritten | None:
     sites: list[Site] = []
 
     def unit(site: Site, name: str, free: tuple[str, ...], names: Mapping[str, Any]) -> CodeType:
-        return compile_unit(site, name, free, sites, names)
+        with _lock:  # sites are numbered as they are found
+            return compile_unit(site, name, free, sites, names)
 
     made = compile_function(scope, code.co_freevars, sites, globals)
     return None if made is None else (made, Flow(sites, unit, converted))

@@ -11,6 +11,7 @@ from dala_defn.sources import user_frame
 
 _GENERATOR, _ASYNC = 0x20, 0x80 | 0x200
 _COMPREHENSIONS = {"<listcomp>": "a list", "<setcomp>": "a set", "<dictcomp>": "a dict", "<genexpr>": "a generator"}
+CHANGED = "the source file is not the one that runs: it has changed since it was imported"
 _MOST = 40  # characters of an expression that are shown
 
 
@@ -61,7 +62,7 @@ def _reason(code: CodeType, on: bool, ours: bool) -> str:
         return "it stands outside of any function"
     if not source.read(code.co_filename).functions:
         return f"the source of {code.co_qualname} is not there to be rewritten"
-    return ""
+    return CHANGED if source.find(code) is None else ""
 
 
 def condition(on: bool, users: Any) -> tuple[str, str]:
@@ -70,6 +71,9 @@ def condition(on: bool, users: Any) -> tuple[str, str]:
     if frame is None:
         return "", ""
     code = frame.f_code
+    reason = _reason(code, on, users(code))
+    if reason == CHANGED:
+        return reason, ""
     line = frame.f_lineno
     found: ast.AST | None = None
     for functions in source.read(code.co_filename).functions.values():
@@ -81,7 +85,7 @@ def condition(on: bool, users: Any) -> tuple[str, str]:
                 for test in tests:
                     if isinstance(test, ast.expr) and test.lineno <= line <= (test.end_lineno or line):
                         found = node
-    return _reason(code, on, users(code)), instead(found) if found is not None else ""
+    return reason, instead(found) if found is not None else ""
 
 
 __all__ = ["condition", "instead"]

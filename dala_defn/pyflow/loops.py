@@ -27,6 +27,7 @@ from dala_defn.pyflow.values import (
     Unassigned,
     closed,
     has_value,
+    is_dead,
     join,
     marked,
     together,
@@ -254,6 +255,8 @@ class Flow(Branching):
         if not has_value(entry) and not has_value(result):
             return entry
         site = frame.site
+        if name not in site.after | site.end | site.head:
+            return Unassigned(name, f"nothing reads it after line {site.node.lineno}", site.place(), dead=True)
         reason = f"the loop at line {site.node.lineno} may not run, or ends before it gets one"
         return Unassigned(name, reason, frames.binding(site, name))
 
@@ -278,13 +281,7 @@ class Flow(Branching):
             args = [part.argument(t, weak) for t, weak in carry.types()]
             own = [part.argument(t) for t in extras]
             body = Body(part, carry, own, args)
-            lost = {
-                n: x
-                if not has_value(x)
-                else Unassigned(n, "it is new in each turn of the loop", frames.binding(site, n))
-                for n, x in entry.items()
-                if n not in carry.entry
-            }
+            lost = {n: self._lost(frame, n, x, n in needed) for n, x in entry.items() if n not in carry.entry}
             try:
                 with part.entered():
                     frame.put({**lost, **carry.build(iter(args))})
@@ -294,6 +291,8 @@ class Flow(Branching):
             except BaseException:
                 part.trace.open = False
                 raise
+            kept = carry.build(iter(args))
+            body.results.update({n: kept[n] for n in kept if is_dead(body.results[n])})
             gone = [n for n in carry.entry if not has_value(body.results[n])]
             if gone:
                 carry = carry.without(gone)
@@ -305,6 +304,13 @@ class Flow(Branching):
             if not grown:
                 return body
             part.trace.open = False
+
+    def _lost(self, frame: Frame, name: str, entry: Any, needed: bool) -> Any:
+        """What a variable that is not carried holds when a turn starts."""
+        if not has_value(entry):
+            return entry
+        site = frame.site
+        return Unassigned(name, "it is new in each turn of the loop", frames.binding(site, name), dead=not needed)
 
     # for over rows
 

@@ -90,6 +90,8 @@ class Rewriter:
             site.after = self.scope.mangled(live.after.get(node, live.kept))
             site.end = self.scope.mangled(region.live)
             site.head = self.scope.mangled(live.head.get(node, _NONE))
+            left = (*live.left.get(node, (live.kept, live.kept)), live.kept)
+            site.left = {code: self.scope.mangled(names) for code, names in enumerate(left, 1)}
             site.closed = region.closed
             if region.caught:
                 site.refusal = (
@@ -220,6 +222,15 @@ class Rewriter:
             *self._after_loop(site, region, left, node),
         ]
 
+    def stmt_AnnAssign(self, node: ast.AnnAssign, region: Region, rest: tuple[ast.stmt, ...]) -> list[ast.stmt]:
+        out = self._checked(node)
+        if not self.unit or not node.simple:
+            return [*out, self.generic(node)]
+        # A variable that a unit shares cannot be annotated in it.
+        if node.value is None:
+            return [*out, placed(ast.Pass(), node)]
+        return [*out, placed(ast.Assign([self.expr(node.target)], self.expr(node.value)), node)]
+
     def iterable(self, node: ast.expr) -> ast.expr:
         """What a loop runs over, where ``range`` and the like take traced values."""
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ITERATORS):
@@ -278,6 +289,8 @@ class Rewriter:
         return [placed(ast.Match(self.expr(node.subject), cases), node)]
 
     def stmt_Assert(self, node: ast.Assert, region: Region, rest: tuple[ast.stmt, ...]) -> list[ast.stmt]:
+        if not __debug__:
+            return [node]
         message: ast.expr = ast.Constant(f"assert {ast.unparse(node.test)}") if node.msg is None else node.msg
         pieces = message.values if isinstance(message, ast.JoinedStr) else [message]
         parts: list[ast.expr] = []

@@ -26,6 +26,7 @@ from dala_defn.pyflow.values import (
     closed,
     describe,
     has_value,
+    is_dead,
     is_dynamic,
     join,
     together,
@@ -318,9 +319,9 @@ class Branching:
         after: dict[str, Any] = {}
         rows: list[tuple[str, list[Any]]] = []
         for name in entry:
-            values = [r[name] for r in results]
-            if name not in live or not all(has_value(x) for x in values):
-                after[name] = self._unassigned(site, name, values)
+            values = [self._seen(site, name, r[name], s) for r, s in zip(results, statuses, strict=True)]
+            if name not in live or not all(has_value(x) or is_dead(x) for x in values) or all(map(is_dead, values)):
+                after[name] = self._unassigned(site, name, values, name not in live)
                 continue
             made = join(values)
             if made is None:
@@ -354,12 +355,20 @@ class Branching:
             value = value.build(found)
         return None if isinstance(code, int) and code == 0 else Jump(code, value, frames.lines_of(statuses))
 
-    def _unassigned(self, site: Site, name: str, values: list[Any]) -> Any:
+    def _seen(self, site: Site, name: str, x: Any, status: Status) -> Any:
+        """What a variable of one side is worth after it: nothing is missing where a side has jumped elsewhere."""
+        if not has_value(x) and status is not None and status.known and name not in site.left.get(int(status.code), ()):
+            return Unassigned(name, "this side has been left", site.place(), dead=True)
+        return x
+
+    def _unassigned(self, site: Site, name: str, values: list[Any], dead: bool) -> Any:
         if all(x is ABSENT for x in values):
             return ABSENT
-        inner = next((x for x in values if type(x) is Unassigned), None)
-        if inner is not None:
-            return inner
+        if dead:
+            return Unassigned(name, f"nothing reads it after line {site.node.lineno}", site.place(), dead=True)
+        inner = next((x for x in values if type(x) is Unassigned and not x.dead), None)
+        if inner is not None or all(map(is_dead, values)):
+            return values[0] if inner is None else inner
         reason = f"only one side of the {site.kind} at line {site.node.lineno} gives it one"
         return Unassigned(name, reason, frames.binding(site, name))
 

@@ -60,7 +60,8 @@ class Site:
         finish: what the end of its region is: the end of the function, of a loop's body, or of a unit.
         absorbs: whether a branch that does not jump has in it what follows, up to there.
         jumps: how its statements can be left; ``ends``: the branches that always are.
-        after: the variables needed after it; ``end``: those needed when its region ends.
+        after: the variables needed after it; ``end``: those needed when its region ends; ``head``: those needed at the
+            start of a turn, for a loop; ``left``: those needed where each kind of jump leads.
         refusal: why a traced condition cannot be followed here, and what to write instead.
     """
 
@@ -75,6 +76,7 @@ class Site:
     after: Names = frozenset()
     end: Names = frozenset()
     head: Names = frozenset()
+    left: dict[int, Names] = field(default_factory=dict)
     jumps: Names = frozenset()
     ends: dict[str, bool] = field(default_factory=dict)
     absorbs: bool = False
@@ -90,6 +92,8 @@ class Site:
         bound = analyse.bound(listed) | also
         self.binds[name] = self.scope.mangled(bound - self.scope.globals)
         self.names |= bound | analyse.read(listed)
+        if "super" in self.names:
+            self.names |= frozenset(self.scope.parameters[:1])
 
     def place(self, node: Any = None) -> Location:
         """Where it, or a node inside it, stands in the user's file."""

@@ -173,4 +173,10 @@ def _is_of(node: ast.FunctionDef | ast.Lambda, code: CodeType, owner: str) -> bo
     # Test runners replace assert statements by code of their own.
     if any(isinstance(n, ast.Assert) for n in ast.walk(node)):
         return True
-    return made.co_code == code.co_code and made.co_names == code.co_names
+    same = made.co_code == code.co_code and made.co_names == code.co_names
+    return same and _places(made) == _places(code)
+
+
+def _places(code: CodeType) -> list[tuple[int | None, ...]]:
+    """Where the instructions of a function stand, without those for the function itself."""
+    return [p for p in code.co_positions() if p[2] != p[3]]

@@ -28,17 +28,27 @@ ABSENT = _Absent()
 
 
 class Unassigned:
-    """What a variable holds when a branch or loop that may not run gives it its value."""
+    """What a variable holds when a branch or loop that may not run gives it its value.
 
-    def __init__(self, name: str, reason: str, place: Location) -> None:
+    Attributes:
+        dead: whether nothing reads it before it gets another one, so that it may as well hold anything.
+    """
+
+    def __init__(self, name: str, reason: str, place: Location, dead: bool = False) -> None:
         self.name = name
         self.reason = reason
         self.place = place
+        self.dead = dead
 
 
 def has_value(x: Any) -> bool:
     """Whether a variable that holds this can be read."""
     return x is not ABSENT and type(x) is not Unassigned
+
+
+def is_dead(x: Any) -> bool:
+    """Whether a variable that holds this is not read as it is."""
+    return type(x) is Unassigned and x.dead
 
 
 def traced(x: Any) -> bool:
