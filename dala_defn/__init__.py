@@ -28,6 +28,7 @@ from dala_defn import (
     random,
     signing,
     special,
+    testing,
     trees,
 )
 from dala_defn.annotations import (
@@ -241,6 +242,7 @@ __all__ = [
     "spec",
     "special",
     "switch",
+    "testing",
     "time_limit",
     "trees",
     "uint16",
@@ -280,6 +282,7 @@ for _holder in (
     linalg,
     fft,
     signing,
+    testing,
 ):
     errors.boundaries(_holder)
 errors.boundaries(Array, but=("__array__",))

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dala_defn import bridge, ops
+from dala_defn import keys, ops
 from dala_defn.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -126,10 +126,10 @@ def as_key(key: Key) -> bytes:
     raw = key
     if isinstance(key, str):
         try:
-            raw = bytes.fromhex(key) if len(key) == 2 * bridge.KEY_BYTES else b""
+            raw = bytes.fromhex(key) if len(key) == 2 * keys.KEY_BYTES else b""
         except ValueError:
             raw = b""
-    if not isinstance(raw, bytes) or len(raw) != bridge.KEY_BYTES:
+    if not isinstance(raw, bytes) or len(raw) != keys.KEY_BYTES:
         raise ArgumentError("this is no key", rule="32 bytes or 64 hex digits")
     return raw
 
@@ -168,7 +168,7 @@ def read_signature(path: str | os.PathLike[str]) -> bytes | None:
         if not stat.S_ISREG(os.stat(where).st_mode):  # opening a pipe would wait for somebody to write to it
             raise FileError(f"{where} cannot be read: it is no file")
         with open(where, "rb") as f:
-            return f.read(bridge.SIGNATURE_BYTES + 1)
+            return f.read(keys.SIGNATURE_BYTES + 1)
     except FileError:
         raise
     except OSError as error:
@@ -189,7 +189,7 @@ def check_signature(
             raise SignatureError(f"{what}: the file has no signature, and one by a trusted key is demanded")
         return None
     try:
-        return bridge.verify_signature(data, signature, trusted)
+        return keys.verify_signature(data, signature, trusted)
     except FileFormatError as error:
         raise type(error)(f"{what}: {error.reason}", details=error.details) from None
     except EngineError as error:

@@ -38,8 +38,6 @@ from dala_defn.sources import Location, write_function
 
 DONATE = 1
 OP_CACHE = 4096
-KEY_BYTES = 32
-SIGNATURE_BYTES = 104
 CALL_CACHE = 256  # prepared calls of a program
 MOST_FREES = 64
 
@@ -405,6 +403,33 @@ class Loaded:
         kinds = [kind_of(self.engine, x) for x in args]
         return None if "" in kinds else _prepare(self, entry, args, kinds, types, donate or [False] * len(args))
 
+    def gradient(
+        self,
+        entry: int,
+        args: Sequence[Any],
+        wrt: Sequence[int],
+        output: int,
+        types: Sequence[Type],
+        cotangent: Any | None = None,
+    ) -> list[Array]:
+        """The results of an entry, and the gradients of one of them by Burn's own backward pass.
+
+        ``types`` are those of the results and then of the arguments ``wrt``.
+        """
+        engine, ffi = self.engine, self.engine.ffi
+        packed, keep = pack(engine, args)
+        ct, keep_too = (ffi.NULL, []) if cotangent is None else pack(engine, [cotangent])
+        results = ffi.new("dala_result[]", len(types))
+        frees, n_frees = engine.take_frees()
+        err = ffi.new("dala_error **")
+        status = engine.lib.dala_gradient(
+            self.handle, entry, packed, len(args), output, ct, list(wrt), len(wrt),
+            results, len(types), frees, n_frees, err,
+        )  # fmt: skip
+        del keep, keep_too
+        engine.check(status, err)
+        return [wrap(engine, results, i, concrete(t, results[i])) for i, t in enumerate(types)]
+
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""
         engine = self.engine
@@ -598,47 +623,13 @@ def share(x: Array) -> Array:
     return wrap(engine, result, 0, x._type)
 
 
-def _filled(size: int, call: Any) -> bytes:
+def filled(size: int, call: Any) -> bytes:
     """The bytes that a function of the library writes."""
     ffi, lib = _library.load()
     out, err = ffi.new("uint8_t[]", size), ffi.new("dala_error **")
     if call(ffi, lib, out, err) != 0:
         raise_error(ffi, lib, err)
     return bytes(ffi.buffer(out, size))
-
-
-def new_private_key() -> bytes:
-    """A private key from the randomness of the operating system."""
-    return _filled(KEY_BYTES, lambda ffi, lib, out, err: lib.dala_private_key_new(out, err))
-
-
-def public_key(private_key: bytes) -> bytes:
-    """The public key of a private one."""
-    return _filled(KEY_BYTES, lambda ffi, lib, out, err: lib.dala_public_key(private_key, out, err))
-
-
-def sign(data: bytes | memoryview, private_key: bytes) -> bytes:
-    """The content of a ``.sig`` file for a ``.dala`` file."""
-
-    def call(ffi: Any, lib: Any, out: Any, err: Any) -> Any:
-        held = ffi.from_buffer("uint8_t[]", data)
-        return lib.dala_sign(held, len(data), private_key, out, err)
-
-    return _filled(SIGNATURE_BYTES, call)
-
-
-def verify_signature(data: bytes | memoryview, signature: bytes, trusted: Sequence[bytes] = ()) -> bytes:
-    """Who signed a ``.dala`` file, as its ``.sig`` says.
-
-    Raises:
-        SignatureError: when the signature is another file's, or not by one of the trusted keys, if there are any.
-    """
-
-    def call(ffi: Any, lib: Any, out: Any, err: Any) -> Any:
-        held, keys = ffi.from_buffer("uint8_t[]", data), b"".join(trusted)
-        return lib.dala_signature_verify(held, len(data), signature, len(signature), keys, len(trusted), out, err)
-
-    return _filled(KEY_BYTES, call)
 
 
 __all__ = ["Engine", "HostStorage", "Loaded", "TensorStorage", "call_count", "share", "to_engine"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from dala_defn import bridge, ops
+from dala_defn import keys, ops
 from dala_defn.artifacts import Key, as_key, read_file, signature_path, write_file
 from dala_defn.ir.codec import decode_program
 from dala_defn.ir.container import Container
@@ -25,7 +25,7 @@ def generate_key() -> bytes:
         >>> len(dd.signing.generate_key())
         32
     """
-    return bridge.new_private_key()
+    return keys.new_private_key()
 
 
 def public_key(private_key: Key) -> bytes:
@@ -38,7 +38,7 @@ def public_key(private_key: Key) -> bytes:
         >>> dd.signing.public_key("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60").hex()
         'd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a'
     """
-    return bridge.public_key(as_key(private_key))
+    return keys.public_key(as_key(private_key))
 
 
 def sign(path: str | os.PathLike[str], private_key: Key) -> None:
@@ -61,4 +61,4 @@ def sign(path: str | os.PathLike[str], private_key: Key) -> None:
         container.tensor(name)
     for entry in decode_program(container, ops.OPS).entries:
         ops.verify(entry.graph)
-    write_file(signature_path(path), bridge.sign(data, key))
+    write_file(signature_path(path), keys.sign(data, key))

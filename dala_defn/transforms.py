@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dala_defn import functions as F
-from dala_defn import ops, trees
+from dala_defn import gradients, ops, trees
 from dala_defn.defn import Defn
 from dala_defn.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from dala_defn.functions.base import dtype_of, value
@@ -43,8 +43,20 @@ class Traced:
             return flat
 
         name = getattr(f, "__name__", "function").replace("<lambda>", "lambda")
+        self.body = body
         self.graph, self.captures = trace_function(body, types, name, names)
         self.out_tree = shape[0]
+
+    def differentiated(self, wrt: Sequence[int], method: str, eps: float | None) -> tuple[list[Any], list[Any]]:
+        """The results, and the gradients of the first by the inputs ``wrt``."""
+        count = len(self.graph.outputs)
+        if method == "rules":
+            outs = inline(grad_graph(self.graph, wrt), self.operands())
+            return outs[:count], outs[count:]
+        if method == "burn":
+            return gradients.by_burn(self.graph, self.operands(), wrt)
+        result = ops.bind(ops.OPS["call"], tuple(self.operands()), {"function": self.graph, "composite": ""})
+        return list(result), gradients.by_differences(self.body, self.values, wrt, eps)
 
     def operands(self) -> list[Any]:
         """The arguments of the graph."""
@@ -111,7 +123,12 @@ def _gives_nothing(f: Any) -> GradientError:
 
 
 def value_and_grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    method: str = "rules",
+    eps: float | None = None,
 ) -> Callable[..., Any]:
     """The value of a scalar function together with its gradient.
 
@@ -119,6 +136,10 @@ def value_and_grad(
         f: a function whose result is a real scalar (with ``has_aux``: a pair of it and anything else).
         argnums: the positional arguments to differentiate by; each may be a pytree of floats.
         has_aux: whether ``f`` returns ``(value, aux)``.
+        method: ``"rules"``, those of the op table; to check these by there are ``"burn"``, the backward pass of Burn,
+            which knows nothing of them (straight programs only, no rules of custom functions), and ``"numerical"``,
+            central differences in float64, one element at a time. Both run at once and are no part of a trace.
+        eps: the step of ``"numerical"``, relative to numbers larger than 1; by default about 6e-6.
 
     Returns:
         A function giving ``(value, gradient)``; the gradient has the structure of the argument (a tuple for several).
@@ -127,11 +148,15 @@ def value_and_grad(
     Raises:
         GradientError: for an integer argument, or an op without a derivative, naming its line.
         ShapeError: when the result is no scalar.
+        TraceError: inside a trace, with another method than ``"rules"``.
 
     Example:
         >>> dd.value_and_grad(lambda x: x * x)(3.0)
         (array(9., dtype=float32), array(6., dtype=float32))
+        >>> dd.value_and_grad(lambda x: x * x, method="burn")(3.0)
+        (array(9., dtype=float32), array(6., dtype=float32))
     """
+    gradients.check_method(method, eps)
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         call = Traced(f, args, kwargs, has_aux)
@@ -140,30 +165,47 @@ def value_and_grad(
         chosen = argument_numbers(argnums, len(args))
         spans = call.spans()
         wrt = [i for n in chosen for i in spans[n]]
-        outs = inline(grad_graph(call.graph, wrt), call.operands())
-        count = len(call.graph.outputs)
-        result = trees.unflatten(call.out_tree, outs[:count])
-        rest = iter(outs[count:])
+        outs, found = call.differentiated(wrt, method, eps)
+        result = trees.unflatten(call.out_tree, outs)
+        rest = iter(found)
         grads = [trees.unflatten(call.tree.children[n], [next(rest) for _ in spans[n]]) for n in chosen]
         return result, grads[0] if isinstance(argnums, int) else tuple(grads)
 
-    return Transformed(f, "value_and_grad", apply)
+    return Transformed(f, "value_and_grad", apply) if method == "rules" else _at_once(f, method, apply)
 
 
-def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    method: str = "rules",
+    eps: float | None = None,
+) -> Callable[..., Any]:
     """The gradient of a scalar function, by reverse mode; see ``value_and_grad`` (with ``has_aux``: ``(grad, aux)``).
 
     Example:
         >>> dd.grad(lambda x: x * x)(3.0)
         array(6., dtype=float32)
     """
-    both = value_and_grad(f, argnums, has_aux)
+    both = value_and_grad(f, argnums, has_aux, method=method, eps=eps)
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         result, gradient = both(*args, **kwargs)
         return (gradient, result[1]) if has_aux else gradient
 
-    return Transformed(f, "grad", apply)
+    return Transformed(f, "grad", apply) if method == "rules" else _at_once(f, method, apply)
+
+
+def _at_once(f: Callable[..., Any], method: str, apply: Callable[..., Any]) -> Callable[..., Any]:
+    """A derivative that runs when it is called."""
+
+    @functools.wraps(f, updated=())
+    def run(*args: Any, **kwargs: Any) -> Any:
+        gradients.outside_traces(method)
+        return apply(*args, **kwargs)
+
+    return run
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:

@@ -100,13 +100,14 @@ class Writer:
         return out
 
 
-def compiled(seed: int, path: Any) -> tuple[str, Any]:
+def compiled(seed: int, path: Any, wide: bool = False) -> tuple[str, Any]:
     """The text of a program, and its function, read from a file so that its source is known."""
     import dala_defn as dd
 
     text = Writer(seed).program()
     file = path / f"program_{seed}.py"
     file.write_text(text)
-    names: dict[str, Any] = {"clip": lambda v: dd.clip(v * 1.0, -20.0, 20.0)}
+    one = dd.array(1.0, dd.float64 if wide else dd.float32)
+    names: dict[str, Any] = {"clip": lambda v: dd.clip(v * one, -20.0, 20.0)}
     exec(compile(text, str(file), "exec"), names)
     return text, names["program"]

@@ -87,3 +87,24 @@ def test_a_random_program_gives_what_plain_python_gives(seed, tmp_path):
 @pytest.mark.parametrize("seed", range(1000, 2000))
 def test_many_random_programs_give_what_plain_python_gives(seed, tmp_path):
     same_as_plain(seed, tmp_path)
+
+
+def test_gradients_of_random_programs(tmp_path):
+    checked = 0
+    for seed in range(20):
+        text, f = compiled(seed, tmp_path, wide=True)
+        slope = dd.grad(f)
+        for x, n, xs in [(0.31, 1, [1.0, -2.0, 0.5]), (2.53, 2, [3.0, 1.0, -1.0])]:
+            rest = dd.array(n), dd.array(np.array(xs))
+
+            def quotient(h, f=f, x=x, rest=rest):
+                up, down = f(dd.array(np.float64(x + h)), *rest), f(dd.array(np.float64(x - h)), *rest)
+                return float(np.asarray(up) - np.asarray(down)) / (2 * h)
+
+            want = quotient(1e-5)
+            if abs(want - quotient(1e-6)) > 1e-4 * (1 + abs(want)):
+                continue  # at a condition that changes sides
+            got = float(np.asarray(slope(dd.array(np.float64(x)), *rest)))
+            assert got == pytest.approx(want, rel=1e-4, abs=1e-4), text
+            checked += 1
+    assert checked > 30

@@ -298,7 +298,7 @@ CASES = [
         ["returned value  f32[] when true, (f32[], f32[]) when false", "line {line+1}, {line+2}"],
     ),
     (no_return_on_one_side, X, dd.ShapeError, ["f32[] when true, None when false"]),
-    (two_types_in_a_ternary, X, dd.ShapeError, ["f32[] when true, f32[2] when false"]),
+    (two_types_in_a_ternary, X, dd.ShapeError, ["its value  f32[] when true, f32[2] when false"]),
     (a_chain_of_types, X, dd.ShapeError, ["y  f32[2] when true, f32[] when false"]),
     (shape_from_turn_to_turn, X, dd.ShapeError, ["y  f32[2] before it, f32[4] after a turn", "turn to turn"]),
     (dtype_from_turn_to_turn, X, dd.ShapeError, ["n  i32[] before it, f32[] after a turn"]),

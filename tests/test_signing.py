@@ -17,6 +17,7 @@ from taken_apart import File
 
 import dala_defn as dd
 from dala_defn import bridge
+from dala_defn import keys as native
 from dala_defn.artifacts import as_keys
 from dala_defn.errors import SignatureError
 
@@ -144,7 +145,7 @@ def test_a_changed_tensor_is_found_by_the_hash_that_the_header_holds(signed):
     data = bytearray(signed.read_bytes())
     data[-1] ^= 1
     signed.write_bytes(data)
-    assert dd.load(signed, public_key=dd.signing.public_key(KEY)).signer  # tensors are checked when they are used
+
     for executor in EXECUTORS:
         with pytest.raises(dd.FileFormatError, match="damaged"):
             dd.load(signed, executor)(X)
@@ -219,7 +220,7 @@ def mutants(draw):
     return json.dumps({"key": good[8:40].hex(), "signature": good[40:].hex()}).encode()
 
 
-_GOOD = (programs.mlp(), bridge.sign(programs.mlp(), KEY))
+_GOOD = (programs.mlp(), native.sign(programs.mlp(), KEY))
 
 
 @given(mutants(), st.booleans())
@@ -229,7 +230,7 @@ def test_no_mutant_of_a_signature_is_taken(signature, trusted):
     if signature == good:
         return
     with pytest.raises(SignatureError):
-        bridge.verify_signature(data, signature, keys)
+        native.verify_signature(data, signature, keys)
     with pytest.raises(SignatureError):
         dd.load(data, "reference", signature=signature)
 
@@ -242,10 +243,10 @@ def test_scalars_beyond_the_order_and_points_of_small_order_are_refused(s, small
     moved = int.from_bytes(good[72:], "little") + order
     for bad in (good[:72] + moved.to_bytes(32, "little"), good[:72] + s.to_bytes(32, "little")):
         with pytest.raises(SignatureError):
-            bridge.verify_signature(data, bad)
+            native.verify_signature(data, bad)
     points = [(1).to_bytes(32, "little"), bytes(32), bytes(31) + b"\x80", (2**255 - 20).to_bytes(32, "little")]
     with pytest.raises(SignatureError):
-        bridge.verify_signature(data, good[:8] + points[small] + points[small] + bytes(32))
+        native.verify_signature(data, good[:8] + points[small] + points[small] + bytes(32))
 
 
 def test_wrong_keys_and_arguments_are_told(signed):

@@ -80,7 +80,7 @@ int32_t dala_abi_version(void);
 /* Number of calls made through this interface since the library was loaded, this one not counted. */
 uint64_t dala_call_count(void);
 
-/* Makes an engine. `name` is "flex" (CPU). `options` is JSON or NULL: {"memory_limit": BYTES}, the most bytes that a
+/* Makes an engine. `name` is "flex" (CPU), or "flex-autodiff": slower, it can run dala_gradient. `options` is JSON or NULL: {"memory_limit": BYTES}, the most bytes that a
  * run may hold at a time (without it 80 % of the machine's memory). For tests there is {"fault": "panic:OP"}: every
  * execution of the op OP panics. */
 dala_status dala_engine_new(const char *name, const char *options, dala_engine **out, dala_error **err);
@@ -114,6 +114,14 @@ int32_t dala_program_entry(const dala_program *program, const char *name);
 dala_status dala_run(dala_program *program, int32_t entry, const dala_arg *args, size_t n_args,
                      dala_result *results, size_t n_results, dala_tensor *const *frees, size_t n_frees,
                      dala_error **err);
+
+/* Runs an entry that replaces no state, and Burn's own backward pass over what it ran; on the engine "flex-autodiff".
+ * `results` receives the entry's results, then a gradient for each of the `n_wrt` arguments that `wrt` numbers: that of
+ * the sum of result `output` times `cotangent`, a value of its type. NULL stands for 1, for a scalar. Nothing is
+ * donated. `n_results` counts the gradients too. */
+dala_status dala_gradient(dala_program *program, int32_t entry, const dala_arg *args, size_t n_args, int32_t output,
+                          const dala_arg *cotangent, const int32_t *wrt, size_t n_wrt, dala_result *results,
+                          size_t n_results, dala_tensor *const *frees, size_t n_frees, dala_error **err);
 
 /* Copies out, or replaces, a tensor of the program's state by its path. */
 dala_status dala_program_get_state(dala_program *program, const char *path, dala_result *result, dala_error **err);
@@ -156,8 +164,9 @@ void dala_set_handler(dala_handler handler, void *user);
  * its space; `strides`, in bytes, those of each operand and then each result along each axis of the space (row after
  * row), 0 along axes that it does not have. The call computes the part [begin, end) of the leading axes that may be
  * split, counted as one; it touches nothing outside of the extents, and different parts may run on different threads.
- * The only result of a graph of elementwise ops may be the very memory of an operand of the same type and axes.
- * Anything but 0 fails the run. */
+ * In a graph of elementwise ops a result may be the very memory of an operand of the same type and axes, so read what
+ * some elements need before writing them. Anything but 0 fails the run; a kernel of elementwise ops has no reason to, and
+ * if it does all the same, state that the run was replacing is lost. */
 #define DALA_KERNEL_ABI 1
 typedef int32_t (*dala_kernel)(void *const *data, const int64_t *extents, const int64_t *strides, int64_t begin,
                                int64_t end);

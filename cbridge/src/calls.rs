@@ -20,7 +20,7 @@ pub struct dala_engine(Box<dyn Engine>);
 /// A program; it stays usable when its engine's handle is freed.
 #[allow(non_camel_case_types)]
 pub struct dala_program {
-    loaded: Box<dyn Loaded>,
+    pub(crate) loaded: Box<dyn Loaded>,
     info: CString,
 }
 
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn dala_program_entry(
 /// # Safety
 /// As `dala_run` in `dala.h`.
 #[allow(clippy::too_many_arguments)]
-unsafe fn run(
+pub(crate) unsafe fn run(
     args: *const dala_arg,
     n_args: usize,
     results: *mut dala_result,

@@ -5,6 +5,7 @@ mod array;
 mod calls;
 mod error;
 mod fork;
+mod gradient;
 mod guard;
 mod hooks;
 mod signing;

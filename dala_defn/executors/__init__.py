@@ -79,7 +79,8 @@ chosen = Chosen()
 
 
 def executor(name: str | None = None) -> Executor:
-    """The executor of this name: ``"flex"`` (Burn on the CPU) or ``"reference"`` (NumPy).
+    """The executor of this name: ``"flex"`` (Burn on the CPU), ``"reference"`` (NumPy), or ``"flex-autodiff"``: Burn
+    with a record of what was done, for gradients by Burn's own rules.
 
     Without a name, the one chosen by ``using``, else by the variable ``DALA_EXECUTOR``, else ``"flex"``.
     """
@@ -98,11 +99,11 @@ def _make_executor(name: str) -> Executor:
         from dala_defn.executors.reference import ReferenceExecutor
 
         return ReferenceExecutor()
-    if name == "flex":
+    if name in ("flex", "flex-autodiff"):
         from dala_defn.executors.burn import BurnExecutor
 
         return BurnExecutor(name)
-    raise ArgumentError(f"there is no executor {name!r}", hint='"flex" or "reference"')
+    raise ArgumentError(f"there is no executor {name!r}", hint='"flex", "reference" or "flex-autodiff"')
 
 
 @contextmanager

@@ -330,10 +330,11 @@ class Branching:
                 joined[name] = made
         status = frames.joined_status(statuses)
         if status is None:
-            rows.append(("the returned value", [value_of(s) for s in statuses]))
+            what = "the returned value" if site.kind in ("if", "for", "while") else "its value"
+            rows.append((what, [value_of(s) for s in statuses]))
         if rows:
             labels = [f"when {label}" for label in runs]
-            lines = frames.lines_of(statuses) if status is None else ()
+            lines = frames.lines_of(statuses) if status is None else ()  # of ``return`` statements
             raise frames.differ(site, rows, labels, lines)
         assert status is not None
         code, value = status

@@ -182,6 +182,17 @@ impl Arg<'_> {
     }
 }
 
+/// What is to be differentiated, and by what.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The number of the result.
+    pub output: usize,
+    /// A tensor of the result's type to multiply it by before it is added up; without one it is a scalar.
+    pub cotangent: Option<Arg<'a>>,
+    /// Numbers of arguments.
+    pub wrt: &'a [usize],
+}
+
 /// A loaded program.
 pub trait Loaded: Send + Sync {
     /// Entries, arguments, results and dims as JSON.
@@ -195,6 +206,14 @@ pub trait Loaded: Send + Sync {
         entry: usize,
         args: &[Arg<'_>],
         wanted: Option<usize>,
+    ) -> Result<Vec<Box<dyn Tensor>>>;
+    /// Runs an entry that replaces no state, and the backend's own backward pass over what it ran: its results, then
+    /// the gradients. For engines that record, which `"flex-autodiff"` does.
+    fn gradient(
+        &self,
+        entry: usize,
+        args: &[Arg<'_>],
+        wanted: Wanted<'_>,
     ) -> Result<Vec<Box<dyn Tensor>>>;
     /// The value of a state.
     fn get_state(&self, path: &str) -> Result<Box<dyn Tensor>>;

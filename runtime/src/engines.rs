@@ -1,5 +1,7 @@
 //! The engine over any backend, and the names under which engines are found.
 
+#[cfg(feature = "autodiff")]
+use burn_autodiff::Autodiff;
 use burn_backend::tensor::Device;
 use burn_flex::Flex;
 
@@ -61,13 +63,26 @@ impl<B: ExecBackend> Engine for BurnEngine<B> {
     }
 }
 
+/// The engines of this build.
+const NAMES: &[&str] = if cfg!(feature = "autodiff") {
+    &["\"flex\"", "\"flex-autodiff\""]
+} else {
+    &["\"flex\""]
+};
+
 /// Makes the engine of that name.
 pub fn engine(name: &str, options: Options) -> Result<Box<dyn Engine>> {
     match name {
         "flex" => Ok(Box::new(BurnEngine::<Flex>::new("flex", options))),
+        #[cfg(feature = "autodiff")]
+        "flex-autodiff" => Ok(Box::new(BurnEngine::<Autodiff<Flex>>::new(
+            "flex-autodiff",
+            options,
+        ))),
         _ => Err(Error::unsupported(format!(
-            "there is no engine named {:?}; this build has \"flex\"",
-            clip(name)
+            "there is no engine named {:?}; this build has {}",
+            clip(name),
+            NAMES.join(" and ")
         ))
         .with_code("unknown-engine")),
     }

@@ -14,6 +14,9 @@ pub const KERNEL_ABI: u32 = 1;
 /// Computes the part `[begin, end)` of the flattened parallel axes: pointers to the operands, then to the results; the
 /// extents of the space; strides in bytes, of each of them along each axis of the space. Anything but 0 is a failure.
 ///
+/// Where each element of the results depends on one element of each operand, a result may be the very memory of an
+/// operand: such a kernel reads what it needs for some elements before it writes them.
+///
 /// It reads and writes within these extents and strides only, each result's element in one part only, and may be
 /// called from several threads at a time.
 pub type Kernel = unsafe extern "C" fn(

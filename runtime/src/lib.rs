@@ -14,6 +14,7 @@ mod engines;
 pub mod error;
 pub mod exec;
 pub mod file;
+mod gradient;
 pub mod host;
 pub mod infer;
 pub mod kernels;
@@ -31,6 +32,6 @@ mod tensor;
 pub mod value;
 pub mod verify;
 
-pub use engine::{Arg, Engine, HostArray, Loaded, Operation, Options, Tensor};
+pub use engine::{Arg, Engine, HostArray, Loaded, Operation, Options, Tensor, Wanted};
 pub use engines::engine;
 pub use error::{Error, Result, Status};

@@ -1,6 +1,6 @@
 //! A program on an engine: its plans, its constants and its state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
@@ -11,9 +11,11 @@ use crate::attrs::Literal;
 use crate::backend::ExecBackend;
 use crate::dtype::DType;
 use crate::effects::inside_handler;
-use crate::engine::{Arg, Loaded, Options, Tensor};
+use crate::engine::{Arg, Loaded, Options, Tensor, Wanted};
 use crate::error::{Error, Result, clip};
 use crate::file::Container;
+use crate::gradient::gradient;
+use crate::op::{Family, Op};
 use crate::plan::{Plan, Planner, locate};
 use crate::program::{Entry, Program, Role};
 use crate::run::run;
@@ -275,6 +277,35 @@ impl<B: ExecBackend> LoadedProgram<B> {
         }
     }
 
+    /// Refuses what a backend's record has no place for, in a function and in all that it calls: loops and branches,
+    /// whose results pass through memory of ours, and functions with derivatives of their own.
+    fn check_straight(&self, function: usize) -> Result<()> {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![function]);
+        while let Some(function) = next.pop() {
+            if !seen.insert(function) {
+                continue;
+            }
+            for node in &self.program.functions[function].nodes {
+                match &node.op {
+                    Op::Call { function, .. }
+                    | Op::Checkpoint { function, .. }
+                    | Op::Fused { function, .. } => next.push(*function),
+                    op if op.info().family == Family::Structure
+                        || matches!(op, Op::Callback { .. }) =>
+                    {
+                        return Err(Error::unsupported(
+                            "Burn's backward pass goes over straight programs without rules of their own",
+                        )
+                        .with_code("no-gradients")
+                        .at_op(op.info().name));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn state_index(&self, path: &str) -> Result<usize> {
         self.state_names
             .get(self.container.resolve(path))
@@ -372,6 +403,24 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
             }
         }
         Ok(results)
+    }
+
+    fn gradient(
+        &self,
+        entry: usize,
+        args: &[Arg<'_>],
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Box<dyn Tensor>>> {
+        if self.entries.get(entry).is_some_and(|own| own.writes) {
+            return Err(Error::unsupported(
+                "an entry that replaces state is not differentiated: it would remember every run",
+            )
+            .with_code("writes-state"));
+        }
+        if let Some(spec) = self.program.entries.get(entry) {
+            self.check_straight(spec.function)?;
+        }
+        gradient::<B>(&self.device, self, entry, args, wanted)
     }
 
     fn get_state(&self, path: &str) -> Result<Box<dyn Tensor>> {

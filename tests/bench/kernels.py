@@ -18,9 +18,11 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -227,8 +229,13 @@ def mlp(batch: int, adam: bool) -> Case:
 def imports() -> Case:
     """A process that does nothing but import."""
 
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    env["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / f"dala-bench-{os.getuid()}")
+
     def run(what: str) -> Work:
-        return lambda: subprocess.run([sys.executable, "-c", f"import {what}"], check=True)
+        work = lambda: subprocess.run([sys.executable, "-c", f"import {what}"], check=True, env=env)  # noqa: E731
+        work()  # leaves the bytecode
+        return work
 
     names = ["dala_defn", "numpy", *(n for n in ("jax",) if peer(n) is not None)]
     return Case("import, a process each", {("dala" if n == "dala_defn" else n): run(n) for n in names}, 1)

@@ -16,6 +16,16 @@ impl ExecBackend for Flex {
     const HOST: bool = true;
     const BOOL: BoolStore = BoolStore::Native;
 
+    type Inner = Self;
+
+    fn inner(val: Val<Self>) -> Val<Self> {
+        val
+    }
+
+    fn outer(val: Val<Self>) -> Val<Self> {
+        val
+    }
+
     fn upload(bytes: Bytes, ty: &Ty, _device: &Device<Self>) -> Result<Val<Self>> {
         if bytes.len() != ty.bytes() {
             return Err(Error::argument(format!(
@@ -86,16 +96,7 @@ impl ExecBackend for Flex {
 
     fn view(val: &Val<Self>) -> Option<HostView<'_>> {
         let (Val::Float(t) | Val::Int(t) | Val::Bool(t)) = val;
-        let dtype = from_burn(t.dtype())?;
-        let layout = t.layout();
-        let offset = layout.start_offset() * dtype.itemsize();
-        Some(HostView {
-            // An empty view may start past the end of its buffer: the pointer is then never read.
-            ptr: t.bytes().as_ptr().wrapping_add(offset),
-            shape: layout.shape(),
-            strides: layout.strides(),
-            dtype,
-        })
+        look(t)
     }
 
     fn dense_mut(val: &mut Val<Self>) -> Option<*mut u8> {
@@ -186,6 +187,20 @@ impl ExecBackend for Flex {
             Val::Bool(t) => Val::Bool(make(t)),
         }
     }
+}
+
+/// A look at the memory of a tensor.
+pub(super) fn look(t: &FlexTensor) -> Option<HostView<'_>> {
+    let dtype = from_burn(t.dtype())?;
+    let layout = t.layout();
+    let offset = layout.start_offset() * dtype.itemsize();
+    Some(HostView {
+        // An empty view may start past the end of its buffer: the pointer is then never read.
+        ptr: t.bytes().as_ptr().wrapping_add(offset),
+        shape: layout.shape(),
+        strides: layout.strides(),
+        dtype,
+    })
 }
 
 /// Burn makes two lists of strides for it, this one.

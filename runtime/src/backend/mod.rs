@@ -1,9 +1,11 @@
 //! What the interpreter asks of a Burn backend beyond Burn's own trait.
 
+#[cfg(feature = "autodiff")]
+mod autodiff;
 mod flex;
 
 use burn_backend::tensor::Device;
-use burn_backend::{Backend, TensorMetadata};
+use burn_backend::{Backend, BackendTypes, TensorMetadata};
 use burn_std::{Bytes, Shape, Slice};
 
 use crate::dtype::DType;
@@ -25,6 +27,31 @@ pub trait ExecBackend: Backend {
 
     /// How this backend stores bools.
     const BOOL: burn_std::BoolStore;
+
+    /// True when floats remember what they were made from, so that [`ExecBackend::backward`] can go back over it.
+    const RECORDS: bool = false;
+
+    /// What lies underneath a backend that records; any other backend itself.
+    type Inner: ExecBackend + BackendTypes<Device = <Self as BackendTypes>::Device>;
+
+    /// The value without its past.
+    fn inner(val: Val<Self>) -> Val<Self::Inner>;
+
+    /// A value that begins here.
+    fn outer(val: Val<Self::Inner>) -> Val<Self>;
+
+    /// A float that gradients will be asked for, with nothing before it.
+    fn track(val: Val<Self>) -> Result<Val<Self>> {
+        drop(val);
+        Err(no_gradients::<Self>())
+    }
+
+    /// The gradients of the sum of `root` by values that were tracked; none where it does not depend on one.
+    fn backward(root: Val<Self>, of: &[Val<Self>]) -> Result<Vec<Option<Val<Self::Inner>>>> {
+        drop(root);
+        let _ = of;
+        Err(no_gradients::<Self>())
+    }
 
     /// A value of type `ty` from its dense row-major bytes, which are taken over where that is possible.
     fn upload(bytes: Bytes, ty: &Ty, device: &Device<Self>) -> Result<Val<Self>>;
@@ -108,12 +135,25 @@ pub trait ExecBackend: Backend {
 pub fn no_host<B: Backend>(op: &str) -> Error {
     Error::unsupported(format!(
         "{op} needs a kernel on host memory, which backend {} does not have",
-        std::any::type_name::<B>()
-            .rsplit("::")
-            .next()
-            .unwrap_or_default()
+        short_name::<B>()
     ))
     .with_code("no-kernel")
+}
+
+/// The error of a backend that does not record.
+pub fn no_gradients<B: Backend>() -> Error {
+    Error::unsupported(format!(
+        "backend {} has no backward pass; the engine \"flex-autodiff\" has",
+        short_name::<B>()
+    ))
+    .with_code("no-gradients")
+}
+
+/// The name of a backend's type without its path.
+fn short_name<B>() -> String {
+    let whole = std::any::type_name::<B>();
+    let start = whole.split('<').next().unwrap_or_default();
+    start.rsplit("::").next().unwrap_or_default().to_string()
 }
 
 /// The shape of the storage.

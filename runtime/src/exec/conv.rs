@@ -1,5 +1,6 @@
 //! Convolution and its two gradients.
 
+use burn_backend::TensorMetadata;
 use burn_backend::ops::ConvOptions;
 use burn_backend::tensor::FloatTensor;
 use burn_std::{Shape, Slice};
@@ -83,6 +84,7 @@ impl<B: ExecBackend> Call<'_, B> {
             return self.zeros();
         }
         let (x, w) = (self.widened(x)?, self.widened(w)?);
+        let (x, g) = self.evenly_padded(x, g);
         self.narrowed(match g.strides.len() {
             1 => B::conv1d(x, w, None, g.options()),
             2 => B::conv2d(x, w, None, g.options()),
@@ -142,6 +144,7 @@ impl<B: ExecBackend> Call<'_, B> {
             let grad = self.weight_grad_by_patches(x, ct, &g)?;
             return self.narrowed(grad);
         }
+        let (x, g) = self.evenly_padded(x, g);
         let dtype = wide(self.out.dtype).to_burn();
         let w = B::float_zeros(
             Shape::from(self.out.shape.clone()),
@@ -154,6 +157,32 @@ impl<B: ExecBackend> Call<'_, B> {
             3 => B::conv3d_weight_backward(x, w, ct, g.options()),
             rank => return Err(bad_rank(rank)),
         })
+    }
+
+    /// Burn's backward pass of a convolution over three axes takes padding to be alike on both sides: where it is not,
+    /// and may be asked for, it becomes part of the operand.
+    fn evenly_padded(&self, mut x: FloatTensor<B>, mut g: Geometry) -> (FloatTensor<B>, Geometry) {
+        if !B::RECORDS || g.low == g.high {
+            return (x, g);
+        }
+        for k in 0..g.strides.len() {
+            let beside = |size: usize, x: &FloatTensor<B>| {
+                let mut shape = x.shape().to_vec();
+                shape[2 + k] = size;
+                B::float_zeros(Shape::from(shape), self.device, x.dtype().into())
+            };
+            let (low, high) = (g.low[k], g.high[k]);
+            let mut parts = Vec::new();
+            if low > 0 {
+                parts.push(beside(low, &x));
+            }
+            let after = (high > 0).then(|| beside(high, &x));
+            parts.push(x);
+            parts.extend(after);
+            x = B::float_cat(parts, 2 + k);
+            (g.low[k], g.high[k]) = (0, 0);
+        }
+        (x, g)
     }
 
     /// The gradient of each group as one matrix product over all output places of some images at a time. Burn makes one

@@ -1,7 +1,8 @@
 //! Elementwise ops: broadcasting, in place where an operand is free to be written.
 
-use burn_backend::tensor::{Device, FloatTensor};
-use burn_std::{Bytes, Shape};
+use burn_backend::TensorMetadata;
+use burn_backend::tensor::{BoolTensor, Device, FloatTensor};
+use burn_std::{BoolStore, Bytes, Shape};
 
 use super::Call;
 use crate::backend::{ExecBackend, item, no_host, shape_of};
@@ -22,13 +23,18 @@ fn burn1<B: ExecBackend>(op: Unary) -> Option<Float1<B>> {
     Some(match op {
         Unary::Neg => B::float_neg,
         Unary::Abs => B::float_abs,
-        Unary::Sign => return None,
+        Unary::Sign => B::float_sign,
         Unary::Floor => B::float_floor,
         Unary::Ceil => B::float_ceil,
         Unary::Trunc => B::float_trunc,
         Unary::Round => B::float_round,
         Unary::Exp => B::float_exp,
-        Unary::Expm1 => return None,
+        // Near 0 a difference would lose what it is for.
+        Unary::Expm1 => |x| {
+            let half = B::float_mul_scalar(x.clone(), 0.5.into());
+            let more = B::float_add_scalar(B::float_exp(x), 1.0.into());
+            B::float_mul(B::float_tanh(half), more)
+        },
         Unary::Log => B::float_log,
         Unary::Log1p => B::float_log1p,
         Unary::Sqrt => B::float_sqrt,
@@ -60,11 +66,11 @@ fn burn2<B: ExecBackend>(op: Binary) -> Option<Float2<B>> {
         Binary::Div => B::float_div,
         Binary::Power => B::float_powf,
         Binary::Arctan2 => B::float_atan2,
+        Binary::Remainder => B::float_remainder,
+        Binary::Maximum => |x, y| extreme::<B>(x, y, B::float_greater),
+        Binary::Minimum => |x, y| extreme::<B>(x, y, B::float_lower),
+        Binary::MulStrongZero => strong_zero::<B>,
         Binary::FloorDivide
-        | Binary::Remainder
-        | Binary::Maximum
-        | Binary::Minimum
-        | Binary::MulStrongZero
         | Binary::Equal
         | Binary::NotEqual
         | Binary::Less
@@ -77,6 +83,33 @@ fn burn2<B: ExecBackend>(op: Binary) -> Option<Float2<B>> {
         | Binary::LeftShift
         | Binary::RightShift => return None,
     })
+}
+
+/// The larger or smaller of each two, by how they compare; halves of both where they are equal, and NaN wins.
+fn extreme<B: ExecBackend>(
+    x: FloatTensor<B>,
+    y: FloatTensor<B>,
+    wins: fn(FloatTensor<B>, FloatTensor<B>, BoolStore) -> BoolTensor<B>,
+) -> FloatTensor<B> {
+    let store = B::BOOL;
+    let x_wins = wins(x.clone(), y.clone(), store);
+    let equal = B::float_equal(x.clone(), y.clone(), store);
+    let nan = B::float_is_nan(x.clone(), store);
+    let half = B::float_mul_scalar(B::float_add(x.clone(), y.clone()), 0.5.into());
+    let best = B::float_mask_where(y, B::bool_or(x_wins, nan), x);
+    B::float_mask_where(best, equal, half)
+}
+
+/// `x * y`, and 0 where `x` is 0 whatever `y` is.
+fn strong_zero<B: ExecBackend>(x: FloatTensor<B>, y: FloatTensor<B>) -> FloatTensor<B> {
+    let store = B::BOOL;
+    let zero = B::float_equal_elem(x.clone(), 0.0.into(), store);
+    let odd = B::float_is_nan(
+        B::float_sub(y.clone(), y.clone()), // infinite or NaN
+        store,
+    );
+    let y = B::float_mask_fill(y, B::bool_and(zero, odd), 0.0.into());
+    B::float_mul(x, y)
 }
 
 /// The kernel of an elementwise op.
@@ -141,11 +174,10 @@ impl<B: ExecBackend> Call<'_, B> {
         }
         let [x, y] = self.take()?;
         if !B::HOST {
-            let shape = || Shape::from(self.out.shape.clone());
             return match (x, y, burn2::<B>(op)) {
                 (Val::Float(x), Val::Float(y), Some(f)) => Ok(Val::Float(f(
-                    B::float_expand(x, shape()),
-                    B::float_expand(y, shape()),
+                    stretched::<B>(x, &self.out.shape),
+                    stretched::<B>(y, &self.out.shape),
                 ))),
                 _ => Err(no_host::<B>(self.name)),
             };
@@ -154,7 +186,20 @@ impl<B: ExecBackend> Call<'_, B> {
     }
 
     pub(super) fn select(mut self) -> Result<Val<B>> {
-        self.need_host()?;
+        if !B::HOST {
+            let [cond, x, y] = self.take()?;
+            let (Val::Bool(cond), Val::Float(x), Val::Float(y)) = (cond, x, y) else {
+                return Err(no_host::<B>(self.name));
+            };
+            let shape = &self.out.shape;
+            let cond = B::reshape(Val::Bool(cond), &aligned(&self.types[0].shape, shape.len()));
+            let Val::Bool(cond) = cond else {
+                return Err(no_host::<B>(self.name));
+            };
+            let cond = B::bool_expand(cond, Shape::from(shape.clone()));
+            let (x, y) = (stretched::<B>(x, shape), stretched::<B>(y, shape));
+            return Ok(Val::Float(B::float_mask_where(y, cond, x)));
+        }
         if self.chosen(|| Ok(Map::Three(select::kernel(self.out.dtype.itemsize())))) {
             return Err(no_host::<B>(self.name));
         }
@@ -205,6 +250,23 @@ impl<B: ExecBackend> Call<'_, B> {
         let val = args.into_iter().nth(k);
         val.ok_or_else(|| no_host::<B>(self.name))
     }
+}
+
+/// A shape with axes of size 1 before it.
+pub(super) fn aligned(shape: &[usize], rank: usize) -> Vec<usize> {
+    let mut out = vec![1; rank - shape.len()];
+    out.extend(shape);
+    out
+}
+
+/// `x` broadcast to `shape`.
+pub(super) fn stretched<B: ExecBackend>(x: FloatTensor<B>, shape: &[usize]) -> FloatTensor<B> {
+    let own = x.shape().to_vec();
+    if own == shape {
+        return x;
+    }
+    let x = B::float_reshape(x, Shape::from(aligned(&own, shape.len())));
+    B::float_expand(x, Shape::from(shape.to_vec()))
 }
 
 /// Applies `kernel` into a new buffer.

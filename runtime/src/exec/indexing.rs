@@ -3,7 +3,7 @@
 use burn_std::Slice;
 
 use super::{Call, movement};
-use crate::backend::ExecBackend;
+use crate::backend::{ExecBackend, no_host};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::host::indexing::{self, Geometry, Update};
@@ -39,30 +39,42 @@ impl<B: ExecBackend> Call<'_, B> {
     }
 
     pub(super) fn dynamic_slice(mut self, sizes: &[usize]) -> Result<Val<B>> {
-        self.need_host()?;
         let [x, starts] = self.take()?;
-        let starts = B::dense(starts);
-        let [starts] = B::views(self.name, [&starts])?;
-        let starts = indexing::clamped_starts(&starts, &self.types[0].shape, sizes)?;
-        let slices: Vec<Slice> = starts
-            .iter()
-            .zip(sizes)
-            .map(|(&start, &size)| Slice {
-                start: start as isize,
-                end: Some((start + size) as isize),
-                step: 1,
-            })
-            .collect();
-        Ok(movement::slice::<B>(x, &slices))
+        let starts = self.starts(starts, &self.types[0].shape, sizes)?;
+        if self.out.elements() == 0 {
+            return self.zeros();
+        }
+        Ok(movement::slice::<B>(x, &part(&starts, sizes)))
+    }
+
+    /// The starts, moved so that the part lies within; on a backend that records they are on the host all the same.
+    fn starts(&self, starts: Val<B>, shape: &[usize], sizes: &[usize]) -> Result<Vec<usize>> {
+        if !B::HOST && !B::RECORDS {
+            return Err(no_host::<B>(self.name));
+        }
+        let starts = B::Inner::dense(B::inner(starts));
+        let [starts] = B::Inner::views(self.name, [&starts])?;
+        indexing::clamped_starts(&starts, shape, sizes)
     }
 
     pub(super) fn dynamic_update_slice(mut self) -> Result<Val<B>> {
-        self.need_host()?;
         let [x, update, starts] = self.take()?;
-        let starts = B::dense(starts);
-        let [update, starts] = B::views(self.name, [&update, &starts])?;
-        let (shape, part) = (&self.types[0].shape, &self.types[1].shape);
-        let starts = indexing::clamped_starts(&starts, shape, part)?;
+        let (shape, sizes) = (&self.types[0].shape, &self.types[1].shape);
+        let starts = self.starts(starts, shape, sizes)?;
+        if !B::HOST {
+            return match (x, update) {
+                // There is nothing to slice.
+                (_, update) if sizes.is_empty() => Ok(update),
+                (x, _) if sizes.contains(&0) => Ok(x),
+                (Val::Float(x), Val::Float(update)) => Ok(Val::Float(B::float_slice_assign(
+                    x,
+                    &part(&starts, sizes),
+                    update,
+                ))),
+                _ => Err(no_host::<B>(self.name)),
+            };
+        }
+        let [update] = B::views(self.name, [&update])?;
         self.rewrite(x, |dst, shape| {
             let strides = dense_strides(shape);
             let offset: isize = starts
@@ -112,4 +124,14 @@ impl<B: ExecBackend> Call<'_, B> {
         // SAFETY: the copy has written every element.
         self.upload(unsafe { out.finish() })
     }
+}
+
+/// The slices of a part.
+fn part(starts: &[usize], sizes: &[usize]) -> Vec<Slice> {
+    let one = |(&start, &size): (&usize, &usize)| Slice {
+        start: start as isize,
+        end: Some((start + size) as isize),
+        step: 1,
+    };
+    starts.iter().zip(sizes).map(one).collect()
 }

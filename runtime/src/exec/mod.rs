@@ -10,6 +10,7 @@ mod indexing;
 mod movement;
 mod random;
 mod reduction;
+mod route;
 mod window;
 
 pub use elementwise::{Map, map_into, map_new};
@@ -24,7 +25,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::host::indexing::Update;
 use crate::host::reduce::Reduce;
-use crate::op::{Family, Op};
+use crate::op::{Binary, Family, Op};
 use crate::value::{Ty, Val};
 
 /// One op with its operands.
@@ -71,6 +72,10 @@ pub fn execute<B: ExecBackend>(
     arg_types: &[Ty],
     out: &Ty,
 ) -> Result<Val<B>> {
+    if B::RECORDS && !is_recorded(op, arg_types, out) {
+        let args = args.into_iter().map(B::inner).collect();
+        return execute::<B::Inner>(device, op, args, arg_types, out).map(B::outer);
+    }
     let name = op.info().name;
     let c = Call {
         device,
@@ -81,6 +86,12 @@ pub fn execute<B: ExecBackend>(
         choice: None,
     };
     run(c, op).map_err(|e| e.at_op(name))
+}
+
+/// True where a gradient may go through: from floats to floats, and not by steps.
+fn is_recorded(op: &Op<usize>, args: &[Ty], out: &Ty) -> bool {
+    let steps = matches!(op, Op::StopGradient | Op::Binary(Binary::FloorDivide));
+    out.dtype.is_float() && args.iter().any(|t| t.dtype.is_float()) && !steps
 }
 
 /// The kernel of an elementwise op on host memory, for plans to choose once; none where there is no such kernel.
@@ -120,6 +131,12 @@ fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
         Op::Transpose { axes } => c.transpose(axes),
         Op::BroadcastTo { .. } => c.broadcast_to(),
         Op::Slice { start, stop, step } => c.slice(start, stop, step),
+        Op::Pad { .. } | Op::Gather { .. } | Op::ScatterSet { .. } if !B::HOST => c.routed(op),
+        Op::ScatterAdd {
+            axis,
+            batch_dims,
+            mode,
+        } if !B::HOST => c.added(*axis, *batch_dims, mode),
         Op::Pad { low, interior, .. } => c.pad(low, interior),
         Op::Concatenate { axis } => c.concatenate(*axis),
         Op::Flip { axes } => c.flip(axes),

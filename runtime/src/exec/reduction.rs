@@ -1,6 +1,9 @@
 //! Reductions, scans and sorting.
 
+use burn_backend::tensor::FloatTensor;
+
 use super::Call;
+use super::elementwise::{aligned, stretched};
 use crate::backend::{ExecBackend, no_host};
 use crate::error::{Error, Result};
 use crate::host::reduce::{self, Reduce};
@@ -14,17 +17,24 @@ impl<B: ExecBackend> Call<'_, B> {
             return Ok(x);
         }
         let axes: Vec<usize> = axes.iter().map(|&a| a as usize).collect();
-        if !B::HOST {
-            return match (x, op) {
-                (Val::Float(x), Reduce::Sum) => {
-                    let sums = axes.iter().fold(x, |x, &axis| B::float_sum_dim(x, axis));
-                    Ok(B::reshape(Val::Float(sums), &self.out.shape))
-                }
-                _ => Err(no_host::<B>(self.name)),
-            };
-        }
         let empty = axes.iter().any(|&a| self.types[0].shape[a] == 0);
         let extreme = matches!(op, Reduce::Max | Reduce::Min);
+        if !B::HOST {
+            let Val::Float(x) = x else {
+                return Err(no_host::<B>(self.name));
+            };
+            if empty || self.out.elements() == 0 {
+                return self.of_nothing(op);
+            }
+            let step = match op {
+                Reduce::Sum => B::float_sum_dim,
+                Reduce::Prod => B::float_prod_dim,
+                Reduce::Max => B::float_max_dim,
+                Reduce::Min => B::float_min_dim,
+            };
+            let out = axes.iter().fold(x, |x, &axis| step(x, axis));
+            return Ok(B::reshape(Val::Float(out), &self.out.shape));
+        }
         if empty && extreme && !reduce::has_empty_extreme(self.out.dtype) && self.out.elements() > 0
         {
             return Err(empty_axis());
@@ -41,15 +51,64 @@ impl<B: ExecBackend> Call<'_, B> {
         self.along(|x| order::arg_extreme(x, axis, largest))
     }
 
+    /// The result of a reduction over no elements, for floats.
+    fn of_nothing(&self, op: Reduce) -> Result<Val<B>> {
+        let value = match op {
+            Reduce::Sum => 0.0,
+            Reduce::Prod => 1.0,
+            Reduce::Max => f64::NEG_INFINITY,
+            Reduce::Min => f64::INFINITY,
+        };
+        let one = B::reshape(
+            Val::Float(self.filled(value)),
+            &aligned(&[], self.out.rank()),
+        );
+        match one {
+            Val::Float(one) => Ok(Val::Float(stretched::<B>(one, &self.out.shape))),
+            Val::Int(_) | Val::Bool(_) => Err(no_host::<B>(self.name)),
+        }
+    }
+
+    /// A scan or a sort by Burn's primitive; backwards by turning it around.
+    fn scanned(
+        mut self,
+        axis: i64,
+        reverse: bool,
+        f: impl FnOnce(FloatTensor<B>, usize) -> FloatTensor<B>,
+    ) -> Result<Val<B>> {
+        let [x] = self.take()?;
+        let Val::Float(x) = x else {
+            return Err(no_host::<B>(self.name));
+        };
+        if self.out.elements() == 0 {
+            return Ok(Val::Float(x));
+        }
+        let axis = axis as usize;
+        if !reverse {
+            return Ok(Val::Float(f(x, axis)));
+        }
+        let turned = f(B::float_flip(x, &[axis]), axis);
+        Ok(Val::Float(B::float_flip(turned, &[axis])))
+    }
+
     pub(super) fn cumsum(self, axis: i64, reverse: bool) -> Result<Val<B>> {
+        if !B::HOST {
+            return self.scanned(axis, reverse, B::float_cumsum);
+        }
         self.along(|x| scan::cumsum(x, axis as usize, reverse))
     }
 
     pub(super) fn cummax(self, axis: i64, reverse: bool) -> Result<Val<B>> {
+        if !B::HOST {
+            return self.scanned(axis, reverse, B::float_cummax);
+        }
         self.along(|x| scan::cummax(x, axis as usize, reverse))
     }
 
     pub(super) fn sort(self, axis: i64) -> Result<Val<B>> {
+        if !B::HOST {
+            return self.scanned(axis, false, |x, axis| B::float_sort(x, axis, false));
+        }
         self.along(|x| order::sort(x, axis as usize))
     }
 

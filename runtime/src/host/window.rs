@@ -37,6 +37,34 @@ impl Windows {
     }
 }
 
+impl Windows {
+    /// For each window in order the places of its elements in the flat input, and the input's size for those outside.
+    pub fn places(&self) -> Vec<i64> {
+        let rank = self.input.len();
+        let outs: usize = self.output.iter().product();
+        let taps: usize = self.window.iter().product();
+        let outside = self.input.iter().product::<usize>() as i64;
+        let mut list = Vec::with_capacity(outs * taps);
+        for o in 0..outs {
+            for t in 0..taps {
+                let (mut o, mut t) = (o, t);
+                let (mut place, mut stride, mut inside) = (0usize, 1usize, true);
+                for axis in (0..rank).rev() {
+                    let at = (o % self.output[axis]) * self.strides[axis] + t % self.window[axis];
+                    o /= self.output[axis];
+                    t /= self.window[axis];
+                    let at = at.wrapping_sub(self.low[axis]);
+                    inside &= at < self.input[axis];
+                    place = at.wrapping_mul(stride).wrapping_add(place);
+                    stride *= self.input[axis];
+                }
+                list.push(if inside { place as i64 } else { outside });
+            }
+        }
+        list
+    }
+}
+
 /// The elements of a dense view.
 fn elements<'a, T>(x: &HostView<'a>) -> &'a [T] {
     let n = x.elements();

@@ -232,7 +232,10 @@ impl<B: ExecBackend> Builder<'_, B> {
         }
         let peak = self.check_memory(&inputs, &results)?;
         let can_fail = |d: &Draft<B>| match &d.work {
-            Work::Op(op) => !is_infallible(op) || self.planner.is_faulty(d.name),
+            _ if self.planner.is_faulty(d.name) => true,
+            Work::Op(op) => !is_infallible(op),
+            // Like a kernel of our own: it has no reason to fail.
+            Work::Kernel(fused) => !fused.elementwise,
             _ => true,
         };
         let commit = self.drafts.iter().rposition(can_fail).map_or(0, |i| i + 1);
@@ -302,7 +305,7 @@ impl<B: ExecBackend> Builder<'_, B> {
                 }
             }
             Work::Kernel(mut fused) => {
-                fused.in_place.retain(|k| {
+                fused.in_place.retain(|(k, _)| {
                     let same = draft.args.iter().filter(|v| **v == draft.args[*k]);
                     matches!(args[*k], Source::Move(_)) && same.count() == 1
                 });

@@ -64,8 +64,10 @@ pub struct Fused {
     pub axes: Vec<i64>,
     /// Strides of the results in bytes, as the kernel takes them.
     pub out_strides: Vec<i64>,
-    /// The operands whose memory may take the only result, if nobody else holds it.
-    pub in_place: Vec<usize>,
+    /// Each element of the results depends on one element of each operand.
+    pub elementwise: bool,
+    /// Operands whose memory may take a result, if nobody else holds it: their numbers and the result's.
+    pub in_place: Vec<(usize, usize)>,
 }
 
 /// A loop while a condition holds. Both functions take all operands in their first slots.

@@ -248,13 +248,14 @@ impl<B: ExecBackend> Planner<'_, B> {
             return Ok(None);
         };
         same(declared, &self.result_types(function, types, env)?)?;
-        let in_place = match (declared, results) {
-            ([out], [(_, over)]) if shape.is_covered_by(over) && self.is_elementwise(function) => {
-                let fits = |k: &usize| types[*k] == *out && operands[*k].1 == *over;
-                (0..types.len()).filter(fits).collect()
+        let elementwise = self.is_elementwise(function);
+        let mut in_place = Vec::new();
+        for (out, (_, over)) in results.iter().enumerate() {
+            if elementwise && shape.is_covered_by(over) {
+                let fits = |k: &usize| types[*k] == declared[out] && operands[*k].1 == *over;
+                in_place.extend((0..types.len()).filter(fits).map(|k| (k, out)));
             }
-            _ => Vec::new(),
-        };
+        }
         let mut out_strides = vec![0; results.len() * rank];
         for (k, (ty, (_, axes))) in declared.iter().zip(results).enumerate() {
             add_strides(
@@ -274,6 +275,7 @@ impl<B: ExecBackend> Planner<'_, B> {
                 units: product(&shape.space[..parallel]),
                 axes: shape.axes[..operand_dims].to_vec(),
                 out_strides,
+                elementwise,
                 in_place,
             }),
             outs: declared.to_vec(),

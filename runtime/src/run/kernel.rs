@@ -22,14 +22,16 @@ impl<B: ExecBackend> Run<'_, B> {
     ) -> Result<()> {
         let rank = fused.extents.len();
         let operands = step.args.len();
-        let mut free = None;
-        for k in &fused.in_place {
+        // For each result, the slot of the operand whose memory it takes.
+        let mut over: Vec<Option<(usize, *mut u8)>> = vec![None; step.outs.len()];
+        for (k, out) in &fused.in_place {
             if let Source::Move(slot) = &step.args[*k]
+                && over[*out].is_none()
+                && !over.iter().flatten().any(|(taken, _)| taken == slot)
                 && let Some(val) = &mut frame[*slot]
                 && let Some(memory) = B::dense_mut(val)
             {
-                free = Some((*slot, memory));
-                break;
+                over[*out] = Some((*slot, memory));
             }
         }
         let mut data: Vec<*mut c_void> = Vec::with_capacity(operands + step.outs.len());
@@ -48,31 +50,36 @@ impl<B: ExecBackend> Run<'_, B> {
         }
         strides.extend_from_slice(&fused.out_strides);
 
-        let mut outs = Vec::new();
-        if let Some((_, memory)) = free {
-            data.push(memory.cast());
-        } else {
-            for ty in &step.outs {
-                // Without a part to compute nothing would be written.
-                let make = if fused.units == 0 {
-                    Out::zeros
-                } else {
-                    Out::new
-                };
-                let mut out = make(ty.elements(), ty.dtype.itemsize());
-                data.push(out.ptr().cast());
-                outs.push(out);
+        let mut outs = Vec::with_capacity(step.outs.len());
+        for (ty, over) in step.outs.iter().zip(&over) {
+            if let Some((_, memory)) = over {
+                data.push(memory.cast());
+                continue;
             }
+            // Without a part to compute nothing would be written.
+            let make = if fused.units == 0 {
+                Out::zeros
+            } else {
+                Out::new
+            };
+            let mut out = make(ty.elements(), ty.dtype.itemsize());
+            data.push(out.ptr().cast());
+            outs.push(out);
         }
         call(fused, &data, &strides)?;
 
         let mut vals = Vec::with_capacity(step.outs.len());
-        if let Some((slot, _)) = free {
-            vals.push(frame[slot].take().ok_or_else(used)?);
-        }
-        for (out, ty) in outs.into_iter().zip(&step.outs) {
-            // SAFETY: the kernel has written every element of its results.
-            vals.push(B::upload(unsafe { out.finish() }, ty, self.device)?);
+        let mut outs = outs.into_iter();
+        for (ty, over) in step.outs.iter().zip(over) {
+            let val = match over {
+                Some((slot, _)) => frame[slot].take(),
+                None => match outs.next() {
+                    // SAFETY: the kernel has written every element of its results.
+                    Some(out) => Some(B::upload(unsafe { out.finish() }, ty, self.device)?),
+                    None => None,
+                },
+            };
+            vals.push(val.ok_or_else(used)?);
         }
         release(frame, step);
         for (slot, val) in step.slots.iter().zip(vals) {

@@ -189,11 +189,77 @@ fn test_a_kernel_writes_over_an_operand_that_nobody_else_holds() {
         assert!((x - e * (i % 4 + 1) as f32).abs() < 1e-4);
     }
     assert_eq!(out[1], [12.0; 4]);
-    assert_eq!(OVER.load(Ordering::Relaxed), 1);
+    assert_eq!(OVER.load(Ordering::Relaxed) % 10, 1);
     // Needed later: not written to.
     p["functions"][1]["outputs"] = json!([4, 2]);
     assert_eq!(results(&p, &args())[1], [2.0; 12]);
-    assert_eq!(OVER.load(Ordering::Relaxed), 1);
+    assert_eq!(OVER.load(Ordering::Relaxed) % 10, 1);
+}
+
+/// `x, y -> x + y, x - y` of vectors, and whether each result is over an operand.
+unsafe extern "C" fn both(
+    data: *const *mut c_void,
+    _: *const i64,
+    strides: *const i64,
+    begin: i64,
+    end: i64,
+) -> i32 {
+    // SAFETY: as for `scaled`, with four vectors.
+    unsafe {
+        let at = |k: usize, i: i64| {
+            let start = (*data.add(k)).cast::<u8>();
+            start.offset((i * *strides.add(k)) as isize).cast::<f32>()
+        };
+        let over = |k: usize| *data.add(k) == *data || *data.add(k) == *data.add(1);
+        OVER.fetch_add(
+            10 * (usize::from(over(2)) + usize::from(over(3))),
+            Ordering::Relaxed,
+        );
+        for i in begin..end {
+            let (x, y) = (*at(0, i), *at(1, i));
+            (*at(2, i), *at(3, i)) = (x + y, x - y);
+        }
+    }
+    0
+}
+
+#[test]
+fn test_several_results_take_the_memory_of_several_operands() {
+    let (f, v) = (DType::F32, f32t(&[4]));
+    let axes: &[i64] = &[0];
+    let name = kernels::name(
+        "both",
+        &[(f, axes), (f, axes)],
+        &[(f, axes), (f, axes)],
+        1,
+        1,
+    );
+    // SAFETY: as above.
+    unsafe { kernels::register(&name, both, 1).unwrap() };
+    let graph = function(
+        vec![v.clone(), v.clone()],
+        vec![
+            node("add", &[0, 1], v.clone(), json!({})),
+            node("sub", &[0, 1], v.clone(), json!({})),
+        ],
+        &[2, 3],
+    );
+    let attrs =
+        json!({"function": 0, "key": "both", "space": [4], "axes": [0, 0, 0, 0], "parallel": 1});
+    let main = function(
+        vec![v.clone(), v.clone()],
+        vec![
+            node("neg", &[0], v.clone(), json!({})),
+            node("neg", &[1], v.clone(), json!({})),
+            many("fused", &[2, 3], vec![v.clone(), v], attrs),
+        ],
+        &[4, 5],
+    );
+    let args = [In::F(&[4], &[1.0, 2.0, 3.0, 4.0]), In::F(&[4], &[1.0; 4])];
+    let before = OVER.load(Ordering::Relaxed) / 10;
+    let out = results(&whole(vec![graph, main]), &args);
+    assert_eq!(out, [[-2.0, -3.0, -4.0, -5.0], [0.0, -1.0, -2.0, -3.0]]);
+    assert_eq!(OVER.load(Ordering::Relaxed) / 10 - before, 2);
 }
 
 #[test]
