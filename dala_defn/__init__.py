@@ -31,6 +31,23 @@ from dala_defn import (
     testing,
     trees,
 )
+from dala_defn.annotations import (
+    BFloat16,
+    Bool,
+    Complex64,
+    Complex128,
+    Float16,
+    Float32,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+)
 from dala_defn.arguments import spec
 from dala_defn.array import Array, get_printoptions, set_printoptions
 from dala_defn.compiled import Compiled as _Compiled
@@ -77,6 +94,7 @@ from dala_defn.errors import (
     FileFormatError,
     GradientError,
     IndexOutOfRange,
+    NotFiniteError,
     OutOfMemory,
     ParseError,
     RetraceError,
@@ -92,18 +110,20 @@ from dala_defn.export import EntryPoint as _EntryPoint
 from dala_defn.export import load
 from dala_defn.functions import *  # noqa: F403
 from dala_defn.functions import __all__ as _functions
+from dala_defn.functions.base import dim_value
 from dala_defn.functions.types import NamespaceInfo as _NamespaceInfo
 from dala_defn.functions.updates import At as _At
 from dala_defn.interchange import from_dlpack
 from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
 from dala_defn.layers import Input
+from dala_defn.nans import debug_nans
 from dala_defn.operators import Operators as _Operators
 from dala_defn.operators import install_protocols as _install_protocols
 from dala_defn.ops.effects import time_limit
 from dala_defn.protocols import function as _function
 from dala_defn.protocols import ufunc as _ufunc
 from dala_defn.shapes import DimExpr
-from dala_defn.trace import Tracer, name_scope
+from dala_defn.trace import Tracer, name_scope, require
 from dala_defn.training import Model, Sequential
 from dala_defn.transforms import Transformed as _Transformed
 from dala_defn.transforms import grad, jvp, value_and_grad, vmap
@@ -118,6 +138,23 @@ bool = bool_
 
 __all__ = [
     *_functions,
+    "BFloat16",
+    "Bool",
+    "Complex64",
+    "Complex128",
+    "Float16",
+    "Float32",
+    "Float64",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "UInt8",
+    "UInt16",
+    "UInt32",
+    "UInt64",
+    "dim_value",
+    "require",
     "ArgumentError",
     "ArgumentTypeError",
     "Array",
@@ -135,6 +172,8 @@ __all__ = [
     "IndexOutOfRange",
     "Input",
     "Model",
+    "NotFiniteError",
+    "debug_nans",
     "OutOfMemory",
     "ParseError",
     "RetraceError",

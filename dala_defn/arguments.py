@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
+import typing
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
@@ -12,22 +14,23 @@ from typing import Any
 import numpy as np
 
 from dala_defn import dtypes, ops, trees
+from dala_defn.annotations import KINDS, Shaped, bind_sizes, parse_sizes
 from dala_defn.array import Array
 from dala_defn.captures import exact, weak
-from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, EscapedTracerError
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, DTypeError, EscapedTracerError
 from dala_defn.ir import Type
 from dala_defn.plans import Writer
-from dala_defn.shapes import as_shape
+from dala_defn.shapes import DimExpr, Range
 from dala_defn.trace import Tracer, explain
 
 
 class TensorSpec:
     """The shape and dtype of an array that is not there; sizes may be names or expressions such as ``"2*b"``."""
 
-    __slots__ = ("dtype", "name", "shape")
+    __slots__ = ("bounds", "dtype", "name", "shape")
 
     def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str = "") -> None:
-        self.shape = as_shape(shape)
+        self.shape, self.bounds = parse_sizes(shape)
         self.dtype = dtypes.as_dtype(dtype)
         self.name = name
 
@@ -43,7 +46,13 @@ class TensorSpec:
 def spec(shape: Any, dtype: Any = dtypes.float32, name: str = "") -> TensorSpec:
     """Stands for an array of this shape and dtype in ``lower``, ``compile`` and ``export``.
 
+    Args:
+        shape: sizes: numbers, names or expressions; or all of them as text, apart by blanks. ``b>=1``, ``b<=64`` and
+            ``1<=b<=64`` bound a name; a file keeps the bounds.
+
     Example:
+        >>> dd.spec("1<=b<=64 784")
+        spec(f32[b, 784])
         >>> dd.spec(("b", 784), dd.float32)
         spec(f32[b, 784])
     """
@@ -88,10 +97,30 @@ def as_operand(x: Any, t: Type) -> Any:
     return dtypes.scalar_array(x, t.dtype) if dtypes.weak_kind(x) is not None else x
 
 
+_KIND = re.compile(rf"\b({'|'.join([*KINDS, 'Array'])})\s*\[")
+
+
+def _shaped(annotation: Any, f: Any, name: str) -> Shaped | None:
+    """What an annotation says of sizes; as text it is read when it looks as if it did."""
+    if isinstance(annotation, str):
+        if f is None or not _KIND.search(annotation):
+            return None
+        cells = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        try:
+            annotation = eval(annotation, f.__globals__, {n: c.cell_contents for n, c in cells})
+        except DalaError:
+            raise
+        except Exception as error:
+            raise ArgumentError(f"the annotation of {name} cannot be read: {annotation}: {error}") from None
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = next((x for x in typing.get_args(annotation)[1:] if isinstance(x, Shaped)), None)
+    return annotation if isinstance(annotation, Shaped) else None
+
+
 class Bound:
     """The arguments of a call, sorted into traced leaves and static values."""
 
-    __slots__ = ("donate", "dynamic", "key", "leaves", "names", "statics", "tree")
+    __slots__ = ("bounds", "donate", "dynamic", "key", "leaves", "names", "sizes", "statics", "tree", "types", "weak")
 
     def __init__(self, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         arguments.refresh()
@@ -118,9 +147,49 @@ class Bound:
                 raise ArgumentTypeError(
                     f"static argument {name} is not hashable: {type(x).__name__}", hint="a tuple for a list"
                 ) from None
-        types = tuple([type_of(x, n) for x, n in zip(self.leaves, self.names, strict=True)])
+        types = [type_of(x, n) for x, n in zip(self.leaves, self.names, strict=True)]
+        self.bounds: dict[str, Range] = {}  # of the names of sizes
+        self.sizes: dict[str, Any] = {}  # what the names in annotations are in this call
+        for x in self.leaves:
+            if isinstance(x, TensorSpec):
+                self.bounds.update(x.bounds)
+        if arguments.annotated:
+            types = self._annotated(arguments, types, [path[0] for path in paths])
+        self.types = [t for t, _ in types]
+        self.weak = [kind for _, kind in types]
         statics = tuple((k, exact(v)) for k, v in self.statics.items())
-        self.key = (self.dynamic, self.tree, types, statics)
+        self.key = (self.dynamic, self.tree, tuple(types), statics)
+
+    def _annotated(
+        self, arguments: Arguments, types: list[tuple[Type, str | None]], roots: Sequence[Any]
+    ) -> list[tuple[Type, str | None]]:
+        """The types with sizes by name, where arguments have such annotations; checks these."""
+        wanted = [arguments.annotated.get(root) for root in roots]
+        several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        pairs, given, out = [], [], list(types)
+        for i, (w, root) in enumerate(zip(wanted, roots, strict=True)):
+            if w is None:
+                continue
+            t, kind = types[i]
+            if "/" in self.names[i] and arguments.signature.parameters[root].kind not in several:
+                raise ArgumentTypeError(f"argument {root} is annotated as {w}, and holds more than one array")
+            if kind is not None and w.dtype is not None:
+                t = Type(dtypes.promote_weak(w.dtype, kind), t.shape)
+            if w.dtype is not None and t.dtype is not w.dtype:
+                raise DTypeError(
+                    f"argument {self.names[i]} is {types[i][0]}, annotated as {w}", hint=f"x.astype(dd.{w.dtype})"
+                )
+            pairs.append((self.names[i], w))
+            given.append(t.shape)
+            self.bounds.update(w.bounds)
+            out[i] = (t, None if w.dtype is not None else kind)
+        self.sizes = bind_sizes(pairs, given, self.bounds)
+        # Inside a trace, and for specs, sizes are what the others have; else one trace is for all sizes.
+        if ops.current_trace() is None and not any(isinstance(d, DimExpr) for t, _ in types for d in t.shape):
+            for i, w in enumerate(wanted):
+                if w is not None:
+                    out[i] = (Type(out[i][0].dtype, w.shape), out[i][1])
+        return out
 
 
 class Arguments:
@@ -137,11 +206,29 @@ class Arguments:
         self._function = weak(code if isinstance(code, FunctionType) else None)
         self._defaults = self._now()
         self._version = 0
+        self._read: dict[str, Shaped] | None = None
         self.static = frozenset(static)
         self.donate = frozenset(donate)
         for name in self.static | self.donate:
             if name not in self.signature.parameters:
                 raise ArgumentError(f"{function} has no argument {name!r}")
+
+    @property
+    def annotated(self) -> dict[str, Shaped]:
+        """The arguments whose annotations say sizes and dtypes.
+
+        Raises:
+            ArgumentError: for an annotation of this kind that cannot be read.
+        """
+        if self._read is None:
+            f = self._function()
+            found = {n: _shaped(p.annotation, f, n) for n, p in self.signature.parameters.items()}
+            self._read = {n: w for n, w in found.items() if w is not None}
+        return self._read
+
+    def specs(self) -> dict[str, Any]:
+        """A spec for every argument that an annotation describes in full."""
+        return {n: TensorSpec(w.shape, w.dtype) for n, w in self.annotated.items() if w.dtype is not None}
 
     def _now(self) -> tuple[Any, ...]:
         f = self._function()

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dala_defn.annotations import Shaped
 from dala_defn.dtypes import DType
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, leave
 from dala_defn.ir.types import Type
@@ -30,6 +31,10 @@ class Array(Operators):
     def __init__(self, storage: Storage, type: Type) -> None:
         self._storage = storage
         self._type = type
+
+    def __class_getitem__(cls, shape: Any) -> Shaped:
+        """An annotation: an array of this shape and of any dtype; see ``dd.Float32``."""
+        return Shaped(shape, None)
 
     @property
     def shape(self) -> tuple[int, ...]:

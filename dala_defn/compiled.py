@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dala_defn import dtypes, ops, trees
+from dala_defn import debug, dtypes, ops, trees
+from dala_defn.annotations import bind_sizes
 from dala_defn.arguments import Arguments, Bound, as_operand, type_of
 from dala_defn.array import Array
 from dala_defn.artifacts import dims_of
@@ -19,11 +20,14 @@ from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, ShapeE
 from dala_defn.executors import Executor
 from dala_defn.ir import Graph
 from dala_defn.ir.codec import relative_file
-from dala_defn.ir.program import Arg, Entry, Program, Result
+from dala_defn.ir.program import Arg, Bounds, Entry, Program, Result
+from dala_defn.nans import Watched, judge, recording, watch
 from dala_defn.passes.pipeline import compile_passes
+from dala_defn.passes.watch import watched
 from dala_defn.plans import MISS, Plan, Writer
+from dala_defn.shapes import Known, names_of
 from dala_defn.sources import Location
-from dala_defn.trace import Tracer, growing, prepared, trace_function
+from dala_defn.trace import Trace, Tracer, growing, prepared, trace_function
 
 
 class Traced:
@@ -31,8 +35,10 @@ class Traced:
 
     def __init__(self, f: Callable[..., Any], arguments: Arguments, bound: Bound) -> None:
         self.names = bound.names
-        self.types = [type_of(x, n)[0] for x, n in zip(bound.leaves, bound.names, strict=True)]
-        weak = [type_of(x, n)[1] for x, n in zip(bound.leaves, bound.names, strict=True)]
+        self.types = bound.types
+        self.bounds = bound.bounds  # those that were given, without what the trace found
+        outer = ops.current_trace()
+        self.known = outer.known if isinstance(outer, Trace) else Known(bound.bounds)
         shape: list[trees.Tree] = []
         paths: list[str] = []
         traces: list[Any] = []
@@ -52,12 +58,35 @@ class Traced:
             paths.extend(trees.show_path(p) or "0" for p, _ in flat)
             return [leaf for _, leaf in flat]
 
-        self.graph, self.captures = trace_function(body, self.types, arguments.function, bound.names, weak)
+        self.graph, self.captures = trace_function(
+            body, self.types, arguments.function, bound.names, bound.weak, self.known
+        )
         self.tree = shape[0]
         self.result_names = paths
         # Inside another trace, what this function reaches is reached, and watched, from there.
         if ops.current_trace() is None:
             self.captured = Captured(f, self.captures, bound.statics, traces[0])
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Holds the sizes of a call against what the trace relies on.
+
+        Raises:
+            ShapeError: for the first condition that does not hold, naming the sizes and the line that needs it.
+        """
+        for fact in self.known.facts:
+            if not fact.condition.evaluate(sizes):
+                names = sorted(names_of([fact.condition.left, fact.condition.right]))
+                at = "" if fact.place is None else f" at {fact.place.resolve()}"
+                why = fact.why and f" for {fact.why}"
+                raise ShapeError(
+                    f"{' and '.join(f'{n} is {sizes[n]}' for n in names)}: {self.graph.name} needs {fact.condition}",
+                    rule=f"{fact.condition} is needed{at}{why}",
+                    details={"sizes": {n: sizes[n] for n in names}, "condition": str(fact.condition)},
+                )
+
+    def dims(self) -> dict[str, Bounds]:
+        """The bounds of the sizes, as programs have them."""
+        return {n: (low or 0, high) for n, (low, high) in self.known.bounds.items()}
 
     def entry(self, name: str, donate: Sequence[bool], graph: Graph | None = None) -> Entry:
         """The trace as an entry of a program; captures come last, as arguments."""
@@ -77,11 +106,16 @@ class Compiled:
     def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
         self.traced = traced
         start = time.perf_counter()
+        self.mode = watch.mode
+        self.watched: Watched | None = None
+        graph = traced.graph
+        if self.mode is not None:
+            graph, self.watched = watched(graph, debug.SEE)
         with growing:
-            self.graph = compile_passes(traced.graph)
+            self.graph = compile_passes(graph)
         self.passes_seconds = time.perf_counter() - start
         entry = traced.entry("main", donate, self.graph)
-        self.program = Program((entry,), dims_of([entry]))
+        self.program = Program((entry,), dims_of([entry], traced.dims()))
         self.executable = runner.load(self.program)
         self.load_seconds = time.perf_counter() - start - self.passes_seconds
         self.index = self.executable.entry("main")
@@ -92,7 +126,13 @@ class Compiled:
     def run(self, leaves: list[Any], captures: list[Any]) -> list[Array]:
         """The results, flat, of one run; one call into the runtime."""
         try:
-            return self.executable.run(self.index, leaves + captures, self.results, self.donate)
+            if self.watched is None or self.mode is None:
+                return self.executable.run(self.index, leaves + captures, self.results, self.donate)
+            given = [*leaves, *captures]
+            with recording(self.watched, self.mode) as record:
+                outs = self.executable.run(self.index, given, self.results, self.donate)
+            judge(record, outs, given)
+            return outs
         except DalaError as error:
             error.location = self.place(error.location)
             raise
@@ -103,11 +143,16 @@ class Compiled:
 
     def plan(self, writer: Writer, captures: list[Any], outs: list[Array]) -> Plan:
         """A prepared call for arguments like those that the writer took; ``outs`` are what they gave."""
+        if self.watched is not None:
+            return writer.write(self._slowly, self.traced.captured, self.traced.tree, self.place)
         args = [*writer.values, *captures]
         call = self.executable.prepare(self.index, args, [y._type for y in outs], self.donate)
         if call is None:
             call = functools.partial(self.executable.run, self.index, types=self.results, donate=self.donate)
         return writer.write(call, self.traced.captured, self.traced.tree, self.place)
+
+    def _slowly(self, args: Sequence[Any]) -> list[Array]:
+        return self.run(list(args), [])
 
     def place(self, told: Location | None) -> Location | None:
         """The place that the runtime tells, with the whole path of its file: programs hold the end of it only."""
@@ -146,6 +191,10 @@ class Compiled:
                 isinstance(d, int) and d != n for d, n in zip(want.shape, have.shape, strict=True)
             ):
                 raise ShapeError(f"argument {name} is {have}, compiled for {want}")
+        if self.traced.known.facts or self.traced.known.bounds:
+            wanted = list(zip(self.traced.names, self.traced.types, strict=True))
+            shapes = [tuple(getattr(x, "shape", ())) for x in leaves]
+            self.traced.check(bind_sizes(wanted, shapes, self.traced.bounds))  # type: ignore[arg-type]
         captures = self.traced.captured.current()
         if captures is None:
             raise ArgumentError("what the function captured has changed since it was compiled", hint="compile again")

@@ -16,6 +16,7 @@ from dala_defn.array import host_array
 from dala_defn.errors import ArgumentError, ArgumentTypeError, CheckFailed, EngineError
 from dala_defn.functions.base import dtype_of, value
 from dala_defn.ir import Type
+from dala_defn.nans import see
 from dala_defn.ops import effects
 from dala_defn.ops.spec import OPS
 from dala_defn.trace import Trace
@@ -161,6 +162,8 @@ def error_if(condition: Any, message: str, *args: Any, **named: Any) -> None:
     check(OPS["bitwise_not"](condition) if dtype_of(condition) is dtypes.bool_ else condition, message, *args, **named)
 
 
+SEE = "watched"  # what programs call under ``debug_nans``
+
 _callbacks: dict[str, Callable[..., Any]] = {}
 _names: dict[int, str] = {}
 _lock = threading.Lock()
@@ -239,3 +242,4 @@ def _run(kind: str, name: str, values: Sequence[Any], types: Sequence[Type]) -> 
 
 
 effects.install_handler(_run)
+_callbacks[SEE] = see

@@ -25,6 +25,8 @@ from dala_defn.executors import Executor, executor
 from dala_defn.explain import MOST, CacheInfo, Difference, Explanation, TraceRecord, closest, signature_of
 from dala_defn.ir import Graph
 from dala_defn.ir.program import Arg, Entry, Program
+from dala_defn.nans import watch
+from dala_defn.passes.facts import with_facts
 from dala_defn.passes.pipeline import compile_passes
 from dala_defn.plans import MISS, Plan, Writer
 from dala_defn.pyflow import rewriting
@@ -129,7 +131,7 @@ class Defn:
     def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = self.arguments.bind(args, kwargs)
         runner = executor(self.executor)
-        key = (bound.key, runner.name)
+        key = (bound.key, runner.name, watch.mode)
         with self._lock:
             compiled = self._compiled.get(key)
             captures = None if compiled is None else compiled.traced.captured.current()
@@ -139,6 +141,7 @@ class Defn:
                 captures = list(compiled.traced.captures)
                 self._keep(key, compiled)
             self._compiled.move_to_end(key)
+        compiled.traced.check(bound.sizes)
         leaves = [as_operand(x, t) for x, t in zip(bound.leaves, compiled.traced.types, strict=True)]
         outs = compiled.run(leaves, captures)
         writer = Writer(args, kwargs, compiled.traced.types)
@@ -236,11 +239,17 @@ class Defn:
 
     def lower(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph for these arguments, as traced; arrays or ``spec``s. Its ``str`` is the text form."""
-        return self.trace(self.arguments.bind(args, kwargs)).graph
+        return self.trace(self._given(args, kwargs)).graph
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
+        """The arguments; specs from annotations for those that are not given and have no default."""
+        specs = self.arguments.specs()
+        missing = [n for n, p in list(self.signature.parameters.items())[len(args) :] if p.default is p.empty]
+        return self.arguments.bind(args, {**{n: specs[n] for n in missing if n in specs}, **kwargs})
 
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
         """The program for these arguments or specs, ready to be called with arrays that fit."""
-        bound = self.arguments.bind(args, kwargs)
+        bound = self._given(args, kwargs)
         return Compiled(self.trace(bound), bound.donate, executor(self.executor))
 
     def export(self, path: str | os.PathLike[str], *specs: Any, **kwargs: Any) -> None:
@@ -251,9 +260,11 @@ class Defn:
         Example:
             >>> f.export("f.dala", dd.spec(("b", 8)))
         """
-        bound = self.arguments.bind(specs, kwargs)
+        bound = self._given(specs, kwargs)
         traced = self.trace(bound)
-        entry = traced.entry("main", [False] * len(bound.leaves), compile_passes(traced.graph))
+        entry = traced.entry(
+            "main", [False] * len(bound.leaves), compile_passes(with_facts(traced.graph, traced.known))
+        )
         args, tensors = list(entry.args), {}
         for i, x in enumerate(traced.captures):
             name = f"captured/{i}"
@@ -261,7 +272,7 @@ class Defn:
             at = len(bound.leaves) + i
             args[at] = Arg(args[at].name, f"state:{name}", dtype=args[at].dtype)
         entry = Entry("main", entry.graph, tuple(args), entry.results)
-        write_program(path, Program((entry,), dims_of([entry]), tensors))
+        write_program(path, Program((entry,), dims_of([entry], traced.dims()), tensors))
 
 
 _living: weakref.WeakSet[Defn] = weakref.WeakSet()

@@ -16,6 +16,7 @@ from dala_defn.errors import ArgumentTypeError, DalaError, ShapeError
 from dala_defn.executors import executor
 from dala_defn.ir import Graph, Node, Type, Value, frozen
 from dala_defn.ir.program import Arg, Entry, Program, Result
+from dala_defn.nans import judge_op, watch
 from dala_defn.ops.spec import OpSpec
 from dala_defn.passes.pipeline import compile_passes
 from dala_defn.shapes import DimExpr
@@ -38,11 +39,17 @@ def run_eager(op: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tu
         raise explain(error, args) from None
     if op.family == "structure":
         loaded = _program(op, args, attrs, types)
-        return tuple(loaded.run(loaded.entry("main"), args, types))
+        outs = loaded.run(loaded.entry("main"), args, types)
+        if watch.mode is not None:
+            judge_op(op.name, args, outs, [type_of(x, "")[0] for x in args])
+        return tuple(outs)
     for t in types:
         if any(isinstance(d, DimExpr) for d in t.shape):
             raise ShapeError(f"{op.name}: a symbolic size outside a trace", hint="a number")
-    return tuple(executor().run_op(op, args, attrs, types))
+    outs = executor().run_op(op, args, attrs, types)
+    if watch.mode is not None:
+        judge_op(op.name, args, outs, [type_of(x, "")[0] for x in args])
+    return tuple(outs)
 
 
 PROGRAMS = 256

@@ -246,6 +246,12 @@ class CheckFailed(DalaError, AssertionError):
     default_code = "E805"
 
 
+class NotFiniteError(DalaError, FloatingPointError):
+    """A NaN, or an infinity, where ``debug_nans`` watches for one."""
+
+    default_code = "E808"
+
+
 class IndexOutOfRange(DalaError, IndexError):
     """An index outside its axis."""
 

@@ -18,6 +18,7 @@ from dala_defn.captures import Captured, exact
 from dala_defn.errors import DalaError
 from dala_defn.executors import chosen
 from dala_defn.ir import Type
+from dala_defn.nans import watch
 from dala_defn.sources import write_function
 
 MISS: Any = object()
@@ -31,10 +32,10 @@ class Writer:
     """The body of a plan being written: arguments first, in the order in which their leaves are taken."""
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], types: Sequence[Type]) -> None:
-        self.known: dict[str, Any] = {"MISS": MISS, "chosen": chosen, "len": len, "type": type}
+        self.known: dict[str, Any] = {"MISS": MISS, "chosen": chosen, "watch": watch, "len": len, "type": type}
         self.lines = [
             f"if len(args) != {len(args)} or len(kwargs) != {len(kwargs)}: return MISS",
-            f"if chosen.name is not {self.name(chosen.name)}: return MISS",
+            f"if chosen.name is not {self.name(chosen.name)} or watch.mode is not {self.name(watch.mode)}: return MISS",
         ]
         self.leaves: list[str] = []
         self.values: list[Any] = []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Union
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Union
 
 from dala_defn.errors import ShapeError
+from dala_defn.sources import asked_by_user
 
 Dim = Union[int, "DimExpr"]
 Shape = tuple[Dim, ...]
@@ -47,10 +48,30 @@ class DimExpr:
             raise ShapeError(f"{name!r} is no name for a size", hint="letters, digits and _")
         return DimExpr({(name,): 1})
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, DimExpr):
-            return self is other or self._terms == other._terms
-        return False if isinstance(other, int) else NotImplemented
+    def __eq__(self, other: object) -> Any:
+        if not isinstance(other, (int, DimExpr)):
+            return NotImplemented
+        same = self is other or (isinstance(other, DimExpr) and self._terms == other._terms)
+        # For us a size equals what is written alike; a user asks about numbers, which may agree all the same.
+        return same if same or not _by_value() or not asked_by_user() else Condition(self, "==", other)
+
+    def __ne__(self, other: object) -> Any:
+        if not isinstance(other, (int, DimExpr)):
+            return NotImplemented
+        same = self is other or (isinstance(other, DimExpr) and self._terms == other._terms)
+        return not same if same or not _by_value() or not asked_by_user() else Condition(self, "!=", other)
+
+    def __lt__(self, other: Dim) -> Condition:
+        return Condition(self, "<", other) if isinstance(other, (int, DimExpr)) else NotImplemented
+
+    def __le__(self, other: Dim) -> Condition:
+        return Condition(self, "<=", other) if isinstance(other, (int, DimExpr)) else NotImplemented
+
+    def __gt__(self, other: Dim) -> Condition:
+        return Condition(self, ">", other) if isinstance(other, (int, DimExpr)) else NotImplemented
+
+    def __ge__(self, other: Dim) -> Condition:
+        return Condition(self, ">=", other) if isinstance(other, (int, DimExpr)) else NotImplemented
 
     def __hash__(self) -> int:
         return self._hash
@@ -89,16 +110,25 @@ class DimExpr:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Dim) -> Dim:
-        return floordiv(self, other)
+        return floordiv(self, other) if isinstance(other, (int, DimExpr)) else NotImplemented
 
     def __rfloordiv__(self, other: Dim) -> Dim:
-        return floordiv(other, self)
+        return floordiv(other, self) if isinstance(other, (int, DimExpr)) else NotImplemented
+
+    def __mod__(self, other: Dim) -> Dim:
+        if not isinstance(other, (int, DimExpr)):
+            return NotImplemented
+        return self - floordiv(self, other) * other
 
     def __bool__(self) -> bool:
-        raise ShapeError(f"the size {self} is not known while tracing", hint="a comparison that holds for every size")
+        return bool(Condition(self, "!=", 0))
 
     def __int__(self) -> int:
-        raise ShapeError(f"the size {self} is not known while tracing", hint="keep it symbolic, or trace with numbers")
+        raise ShapeError(
+            f"the size {self} is not known while tracing",
+            rule="one trace serves all sizes",
+            hint="dd.scan for a loop over it, dd.dim_value for it as an array, or a trace with numbers",
+        )
 
     __index__ = __int__
 
@@ -121,6 +151,20 @@ class DimExpr:
             total += coefficient
         return total
 
+    def substitute(self, sizes: Mapping[str, Dim]) -> Dim:
+        """The size with others in the place of names."""
+        total: Dim = 0
+        for monomial, coefficient in self._terms.items():
+            product: Dim = coefficient
+            for atom in monomial:
+                if isinstance(atom, str):
+                    product = product * sizes.get(atom, DimExpr.named(atom))
+                else:
+                    num, den = (d.substitute(sizes) if isinstance(d, DimExpr) else d for d in (atom.num, atom.den))
+                    product = product * floordiv(num, den)
+            total = total + product
+        return total
+
     def names(self) -> set[str]:
         """The names in it."""
         out: set[str] = set()
@@ -128,6 +172,10 @@ class DimExpr:
             for atom in monomial:
                 out |= {atom} if isinstance(atom, str) else names_of([atom.num, atom.den])
         return out
+
+    def parts(self) -> list[Dim]:
+        """The terms that it is the sum of."""
+        return [_collapse({k: v}) for k, v in self._terms.items()]
 
     def as_name(self) -> str | None:
         """The name, when it is nothing but one."""
@@ -236,16 +284,198 @@ def names_of(dims: Iterable[Dim]) -> set[str]:
     return {n for d in dims if isinstance(d, DimExpr) for n in d.names()}
 
 
+Range = tuple[int | None, int | None]  # from, to; None where there is no end
+
+
+def _plus(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def interval(d: Dim, bounds: Mapping[str, Range]) -> Range:
+    """Between which numbers a size lies, when names lie within ``bounds`` (from 0 on where there are none)."""
+    low: int | None = 0
+    high: int | None = 0
+    for monomial, coefficient in _terms(d).items():
+        a: int | None = 1
+        b: int | None = 1
+        for atom in monomial:
+            first, last = bounds.get(atom, (0, None)) if isinstance(atom, str) else _quotient(atom, bounds)
+            if first is None or first < 0:
+                return None, None
+            a = None if a is None else a * first
+            b = 0 if 0 in (b, last) else None if b is None or last is None else b * last
+        ends = [None if x is None else x * coefficient for x in (a, b)]
+        low, high = _plus(low, ends[coefficient < 0]), _plus(high, ends[coefficient > 0])
+    return low, high
+
+
+def _quotient(d: FloorDiv, bounds: Mapping[str, Range]) -> Range:
+    (a, b), (least, most) = interval(d.num, bounds), interval(d.den, bounds)
+    if least is None or least < 1 or a is None or a < 0:
+        return None, None
+    return (0 if most is None else a // most), (None if b is None else b // least)
+
+
+_OPPOSITE = {"==": "!=", "!=": "==", ">=": "<", "<": ">=", "<=": ">", ">": "<="}
+
+
+class Condition:
+    """A comparison of sizes; asking for its truth is an error when that depends on sizes that are not known."""
+
+    __slots__ = ("left", "op", "right", "text")
+
+    def __init__(self, left: Dim, op: str, right: Dim, text: str = "") -> None:
+        self.left, self.op, self.right, self.text = left, op, right, text
+
+    def __repr__(self) -> str:
+        return self.text or f"{self.left} {self.op} {self.right}"
+
+    def opposite(self) -> Condition:
+        """The condition that holds when this one does not."""
+        return Condition(self.left, _OPPOSITE[self.op], self.right)
+
+    def key(self) -> tuple[Dim, str]:
+        """What conditions that say the same share: a difference, and how it compares with 0."""
+        left, op, right = self.left, self.op, self.right
+        if op in ("<", "<="):
+            left, op, right = right, {"<": ">", "<=": ">="}[op], left
+        if op in (">", ">="):
+            return (left - right - (op == ">"), ">=")
+        d = left - right
+        return (d if next(iter(_terms(d).values()), 0) >= 0 else d * -1, op)
+
+    def evaluate(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it holds for these sizes."""
+        d, op = self.key()
+        n = evaluate(d, sizes)
+        return n == 0 if op == "==" else n != 0 if op == "!=" else n >= 0
+
+    def decide(self, known: Known) -> bool | None:
+        """Whether it holds for all sizes that are possible; ``None`` when it depends on them."""
+        d, op = self.key()
+        low, high = interval(d, known.bounds)
+        if op == ">=":
+            found = True if low is not None and low >= 0 else False if high is not None and high < 0 else None
+        else:
+            apart = (low is not None and low > 0) or (high is not None and high < 0)
+            found = op == "!=" if apart else op == "==" if low == high == 0 else None
+        if found is None:
+            keys = [fact.condition.key() for fact in known.facts]
+            found = True if self.key() in keys else False if self.opposite().key() in keys else None
+        return found
+
+    def __bool__(self) -> bool:
+        found = self.decide(known() or NOTHING)
+        if found is None:
+            names = sorted(names_of([self.left, self.right]))
+            raise ShapeError(
+                f"whether {self} is not known while tracing: {' and '.join(names)} may be any size",
+                rule="one trace serves all sizes, so no branch is taken for some of them",
+                hint=f"dd.require({self}) before, which is checked at each call; or dd.cond on dd.dim_value(...)",
+                details={"sizes": names, "condition": str(self)},
+            )
+        return found
+
+
+class Fact:
+    """A condition that a trace relies on: which, where in the user's program, and what for."""
+
+    __slots__ = ("alone", "condition", "place", "why")
+
+    def __init__(self, condition: Condition, place: Any, why: str, alone: bool = False) -> None:
+        self.condition, self.place, self.why = condition, place, why
+        self.alone = alone  # no type rule of an op depends on it: a file must say it
+
+
+class Known:
+    """What holds of the sizes of a trace: bounds of names, and what else was required; checked at every call."""
+
+    def __init__(self, bounds: Mapping[str, Range] | None = None, as_written: bool = False) -> None:
+        self.as_written = as_written  # whether == asks if sizes are written alike, and not for their values
+        self.bounds: dict[str, Range] = dict(bounds or {})
+        self.facts: list[Fact] = []
+
+    def add(self, condition: Condition, place: Any = None, why: str = "", alone: bool = False) -> None:
+        """Takes a condition for true from here on."""
+        if condition.decide(self) is True:
+            return
+        self.facts.append(Fact(condition, place, why, alone))
+        d, op = condition.key()
+        line = _line(d)
+        if line is None:
+            return
+        (name, scale), rest = line
+        if op == ">=":
+            low, high = self.bounds.get(name, (0, None))
+            if scale > 0:
+                low = max(low or 0, -(rest // scale))
+            else:
+                high = rest // -scale if high is None else min(high, rest // -scale)
+            self.bounds[name] = (low, high)
+        elif op == "==" and rest % scale == 0:
+            self.bounds[name] = (-rest // scale, -rest // scale)
+
+
+def _line(d: Dim) -> tuple[tuple[str, int], int] | None:
+    """A size as name, factor and rest, when it is so simple."""
+    terms = dict(_terms(d))
+    rest = terms.pop((), 0)
+    if len(terms) == 1:
+        ((monomial, scale),) = terms.items()
+        if len(monomial) == 1 and isinstance(monomial[0], str):
+            return (monomial[0], scale), rest
+    return None
+
+
+NOTHING = Known()
+_tracing: list[Callable[[], tuple[Known, Any] | None]] = []
+
+
+def install_known(f: Callable[[], tuple[Known, Any] | None]) -> None:
+    """Hands in what finds the knowledge of the trace that is open, and the place in the user's program."""
+    _tracing[:] = [f]
+
+
+def known() -> Known | None:
+    """What the trace that is open knows of sizes."""
+    found = _tracing[0]() if _tracing else None
+    return None if found is None else found[0]
+
+
+def _by_value() -> bool:
+    now = known()
+    return now is not None and not now.as_written
+
+
+def may(condition: Condition, why: str = "", alone: bool = False) -> bool:
+    """Whether a condition can hold; when that depends on the sizes it does, and calls with others are refused.
+
+    Outside of traces nothing is noted: whoever runs a graph checks its types again with the sizes of the run.
+    """
+    found = _tracing[0]() if _tracing else None
+    decided = condition.decide(NOTHING if found is None else found[0])
+    if decided is None and found is not None:
+        found[0].add(condition, found[1], why, alone)
+    return decided is not False
+
+
 def at_least(a: Dim, b: Dim) -> bool | None:
-    """Whether ``a >= b`` for all sizes >= 0: true, false (for all), or ``None`` when it depends."""
+    """Whether ``a >= b`` for all sizes that are possible: true, false (for all), or ``None`` when it depends."""
     if isinstance(a, int) and isinstance(b, int):
         return a >= b
-    terms = _terms(a - b)
-    if all(v >= 0 for v in terms.values()):
+    return Condition(a, ">=", b).decide(known() or NOTHING)
+
+
+def same_size(a: Dim, b: Dim, why: str = "") -> bool:
+    """Whether two sizes are or may be equal, in more than the empty case; see ``may``."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    if a == b or Condition(a, "==", b).decide(known() or NOTHING):
         return True
-    if all(v <= 0 for v in terms.values()) and terms.get((), 0) < 0:
-        return False
-    return None
+    if isinstance(a, int):
+        a, b = b, a
+    low, high = interval(a - b, (known() or NOTHING).bounds)
+    return low != 0 and high != 0 and may(Condition(a, "==", b), why)
 
 
 def size(shape: Iterable[Dim]) -> Dim:
@@ -359,8 +589,8 @@ def broadcast_dims(a: Dim, b: Dim) -> Dim | None:
     return None
 
 
-def broadcast_shapes(*shapes: Sequence[Dim]) -> Shape:
-    """NumPy's rule: align right, equal sizes or 1.
+def broadcast_shapes(*shapes: Sequence[Dim], sure: bool = True) -> Shape:
+    """NumPy's rule: align right, equal sizes or 1; unless ``sure``, sizes that may be equal are taken to be.
 
     Raises:
         ShapeError: when two sizes do not fit.
@@ -374,13 +604,15 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> Shape:
             if index < 0:
                 continue
             fit = broadcast_dims(at, s[index])
+            if fit is None and not sure and same_size(at, s[index], "broadcasting"):
+                fit = s[index] if isinstance(at, DimExpr) else at
             if fit is None:
                 symbolic = isinstance(at, DimExpr) or isinstance(s[index], DimExpr)
                 raise ShapeError(
                     "do not broadcast: " + " and ".join(map(show, shapes)),
                     rule="sizes are aligned from the right and must be equal or 1",
                     hint=f"that {at} equals {s[index]} cannot be known while tracing" if symbolic else "",
-                    details={"shapes": [list(map(str, s)) for s in shapes]},
+                    details={"shapes": [list(map(str, s)) for s in shapes], "unequal": [str(at), str(s[index])]},
                 )
             at = fit
         out.append(at)

@@ -110,6 +110,12 @@ def _outside(frame: FrameType | None) -> FrameType | None:
     return None
 
 
+def asked_by_user() -> bool:
+    """Whether the function that calls this one was itself called from outside this package, C functions aside."""
+    frame = sys._getframe(2)
+    return user_frame(3) is frame
+
+
 def entry_frame() -> FrameType | None:
     """The outermost frame of this package below the user's innermost: the function of ours that the user called."""
     found, frame = None, sys._getframe(1)

@@ -21,11 +21,21 @@ import numpy as np
 from dala_defn import dtypes, ops
 from dala_defn.array import Array
 from dala_defn.dtypes import DType
-from dala_defn.errors import DalaError, EscapedTracerError, Operand, TraceError, install_describer
+from dala_defn.errors import (
+    ArgumentError,
+    DalaError,
+    EscapedTracerError,
+    Operand,
+    ShapeError,
+    TraceError,
+    install_describer,
+)
 from dala_defn.ir import Graph, Literal, Node, Type, Value
+from dala_defn.ir.graph import frozen
 from dala_defn.operators import Operators
+from dala_defn.ops.random import SPLIT
 from dala_defn.ops.spec import OPS, OpSpec
-from dala_defn.shapes import Shape
+from dala_defn.shapes import Condition, Known, Shape, install_known, may, parse_dim, same_size
 from dala_defn.sources import PACKAGE, Mark, Place, here
 
 
@@ -99,7 +109,9 @@ class Trace:
         self.located = True
         self.read: list[Any] = []  # arrays whose numbers were read outside the graph
         self.token: Tracer | None = None  # that of the last effect
+        self.known: Known = Known() if parent is None else parent.known  # what holds of the sizes
         self._captured: dict[int, Tracer] = {}
+        self._used: dict[Any, Node] = {}  # what drew from each key
         self._literals: dict[Literal, Tracer] = {}
 
     def argument(self, type: Type, name: str, weak: str | None = None) -> Tracer:
@@ -126,14 +138,34 @@ class Trace:
         try:
             types = spec.infer(*given, **attrs)
         except DalaError as error:
+            alike = self._alike(error, values, spec.name)
+            if alike is not None:
+                return self.record(spec, alike, attrs)
             raise explain(error, args) from None
         node = Node(spec.name, tuple(values), attrs, types, self.place())
+        if spec.name == "random_bits" and type(self) is Trace:
+            self._use(values[0], node)
         self.nodes.append(node)
         made = node.outputs
         outs = (Tracer(self, made[0]),) if len(made) == 1 else tuple([Tracer(self, v) for v in made])
         if spec.name == "constant":
             self._literals[attrs["value"]] = outs[0]
         return outs
+
+    def _alike(self, error: DalaError, values: Sequence[Value], op: str) -> tuple[Tracer, ...] | None:
+        """The operands with one size in the place of another, when an op needs them equal and they may be."""
+        pair = error.details.get("unequal")
+        if not isinstance(error, ShapeError) or pair is None:
+            return None
+        kept, other = sorted(map(parse_dim, pair), key=lambda d: not isinstance(d, int))
+        if not same_size(kept, other, f"{op} of {' and '.join([str(v.type) for v in values])}"):
+            return None
+        out = []
+        for v in values:
+            shape = tuple([kept if d == other else d for d in v.type.shape])
+            x = Tracer(self, v)
+            out.append(x if shape == v.type.shape else self.record(OPS["reshape"], (x,), {"shape": shape})[0])
+        return tuple(out)
 
     def copy(self, graph: Graph, inputs: Sequence[Value]) -> list[Tracer]:
         """Adds the nodes of a graph for inputs of its own types; gives its outputs. Types are not inferred again."""
@@ -151,6 +183,30 @@ class Trace:
             if constant:
                 self._literals[node.attrs["value"]] = Tracer(self, made.outputs[0])
         return [Tracer(self, env[v]) for v in graph.outputs]
+
+    def _use(self, key: Value, node: Node) -> None:
+        """Notes that bits are drawn from a key.
+
+        Raises:
+            ArgumentError: when some were drawn from it before.
+        """
+        made = key.node
+        if made is not None and made.op == "random_fold_in" and _identity(made.inputs[1]) == ("constant", SPLIT):
+            key = made.inputs[0]  # to split a key is to use it
+        before = self._used.setdefault(_identity(key), node)
+        if before is not node and not reuse.allowed:
+            at = None if before.loc is None else before.loc.resolve()
+            raise ArgumentError(
+                "a random key is used twice: both would give the same bits",
+                code="E304",
+                op="random_bits",
+                operands=[
+                    Operand("key", str(key.type), origin(key)),
+                    Operand("used", "first", "" if at is None else f"at {at}: {at.source_line().strip()}"),
+                ],
+                rule="a key is used once, by a function that draws from it or by split",
+                hint="a, b = dd.random.split(key), one for each; dd.random.allow_reuse() for equal numbers",
+            )
 
     def lift(self, x: Any) -> Tracer:
         """Any operand as a value of this trace.
@@ -191,6 +247,62 @@ class Trace:
         first = [v for v in self.inputs if v not in captured]
         last = [self._captured[id(c)]._value for c in self.captures]
         return Graph(self.name, first + last, self.nodes, values)
+
+
+def _known() -> tuple[Known, Place | None] | None:
+    trace = ops.current_trace()
+    return (trace.known, trace.place()) if isinstance(trace, Trace) else None
+
+
+install_known(_known)
+
+
+def require(condition: Any) -> None:
+    """Takes a condition on sizes for true from here on; calls of the function with other sizes are refused.
+
+    Args:
+        condition: a comparison of sizes, such as ``x.shape[0] % 4 == 0``.
+
+    Raises:
+        ShapeError: when it is false; for sizes that are not known while tracing, at the call, naming this line.
+        TraceError: for a condition on values.
+
+    Example:
+        >>> @dd.defn
+        ... def first(x: dd.Float32["n"]):
+        ...     dd.require(x.shape[0] > 2)
+        ...     return x[2]
+        >>> first(dd.array([1.0, 2.0, 3.0]))
+        array(3., dtype=float32)
+    """
+    if isinstance(condition, Tracer):
+        raise TraceError(
+            "dd.require is about sizes, and this is a traced value",
+            operands=[describe(condition, 0)],
+            hint="dd.debug.check(condition, message) for values",
+        )
+    if not (may(condition, "dd.require", alone=True) if isinstance(condition, Condition) else condition):
+        raise ShapeError(f"{condition} does not hold" if isinstance(condition, Condition) else "it does not hold")
+
+
+def _identity(value: Value) -> tuple[Any, ...]:
+    """What a value is, as far as it tells keys apart: equal for those that are made alike."""
+    node = value.node
+    if node is None:
+        return ("input", value)
+    if node.op == "constant":
+        literal = node.attrs["value"]
+        return ("constant", literal.array.item() if literal.array.size == 1 else literal)
+    if value.type.dtype.kind != "k" and node.op != "broadcast_to":
+        return ("value", value)
+    return (node.op, frozen(node.attrs), value.index, *[_identity(v) for v in node.inputs])
+
+
+class _Reuse(threading.local):
+    allowed = False
+
+
+reuse = _Reuse()
 
 
 class _Layers(threading.local):
@@ -278,6 +390,7 @@ def trace_function(
     names: Sequence[str] = (),
     weak: Sequence[str | None] = (),
     located: bool = True,
+    known: Known | None = None,
 ) -> tuple[Graph, list[Any]]:
     """The graph of ``f`` applied to values of these types, and what it captured.
 
@@ -287,6 +400,8 @@ def trace_function(
     parent = ops.current_trace()
     trace = Trace(name, parent if isinstance(parent, Trace) else None)
     trace.located = located and (trace.parent is None or trace.parent.located)
+    if known is not None:
+        trace.known = known
     with tracing(trace):
         args = [
             trace.argument(t, names[i] if i < len(names) else "", weak[i] if i < len(weak) else None)
@@ -317,18 +432,19 @@ def inline(graph: Graph, args: Sequence[Any]) -> list[Any]:
 _POSITIONS = ("left", "right")
 
 
+def origin(value: Value) -> str:
+    """Where a value was made."""
+    if value.node is None:
+        return f"argument {value.name}" if value.name else "an array from outside the function"
+    place = "" if value.node.loc is None else f" made at {value.node.loc.resolve().short()}"
+    return f"{value.node.attrs.get('composite') or value.node.op}(…){place}"
+
+
 def describe(x: Any, position: int, of: int = 1) -> Operand:
     """An operand for an error message."""
     name = _POSITIONS[position] if of == 2 else f"operand {position}" if of > 1 else "value"
     if isinstance(x, Tracer):
-        value = x._value
-        if value.node is None:
-            origin = f"argument {value.name}" if value.name else "an array from outside the function"
-        else:
-            origin = f"{value.node.attrs.get('composite') or value.node.op}(…)"
-            if value.node.loc is not None:
-                origin += f" made at {value.node.loc.resolve().short()}"
-        return Operand(name, str(value.type), origin)
+        return Operand(name, str(x._value.type), origin(x._value))
     if dtypes.weak_kind(x) is not None:
         return Operand(name, type(x).__name__, repr(x))
     shape = getattr(x, "shape", None)
@@ -354,7 +470,7 @@ def given_operands(frame: FrameType) -> tuple[Operand, ...]:
         sides = {"other": "left" if code.co_name.startswith("__r") and code.co_name != "__rshift__" else "right"}
         pair = any(n == "other" for n, _ in given)
         sides["self"] = ("right" if sides["other"] == "left" else "left") if pair else "value"
-        given = sorted([(sides[n], x) for n, x in given if n in sides])
+        given = sorted([(sides[n], x) for n, x in given if n in sides and (n != "self" or _is_array(x))])
         return tuple([_named(describe(x, 0), n) for n, x in given])
     found: list[tuple[str, Any]] = []
     for name, x in given:
@@ -383,4 +499,16 @@ def explain(error: DalaError, args: Sequence[Any]) -> DalaError:
     return error
 
 
-__all__ = ["Mark", "Trace", "Tracer", "describe", "explain", "inline", "name_scope", "trace_function", "tracing"]
+__all__ = [
+    "Mark",
+    "Trace",
+    "Tracer",
+    "describe",
+    "explain",
+    "inline",
+    "name_scope",
+    "origin",
+    "require",
+    "trace_function",
+    "tracing",
+]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from dala_defn import functions as F
 from dala_defn import gradients, ops, trees
 from dala_defn.defn import Defn
-from dala_defn.errors import ArgumentError, ArgumentTypeError, ShapeError
+from dala_defn.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from dala_defn.functions.base import dtype_of, value
 from dala_defn.ir import Graph, Type
 from dala_defn.passes.batch import batch_graph
 from dala_defn.passes.grad import grad_graph
 from dala_defn.passes.jvp import jvp_graph
 from dala_defn.shapes import normalize_axis
+from dala_defn.sources import Location
 from dala_defn.trace import inline, prepared, trace_function
 
 
@@ -110,6 +112,16 @@ def argument_numbers(argnums: int | Sequence[int], count: int) -> tuple[int, ...
     return tuple(i % count for i in listed)
 
 
+def _gives_nothing(f: Any) -> GradientError:
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    return GradientError(
+        f"{getattr(f, '__name__', 'the function')} returns nothing to differentiate",
+        rule="grad is of a function with a scalar result",
+        hint="return the value at its end; is a return missing?",
+        location=None if code is None else Location(code.co_filename, code.co_firstlineno, 1, code.co_qualname),
+    )
+
+
 def value_and_grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -148,6 +160,8 @@ def value_and_grad(
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         call = Traced(f, args, kwargs, has_aux)
+        if not call.graph.outputs:
+            raise _gives_nothing(f)
         chosen = argument_numbers(argnums, len(args))
         spans = call.spans()
         wrt = [i for n in chosen for i in spans[n]]

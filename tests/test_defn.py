@@ -270,12 +270,13 @@ def test_one_program_for_every_batch(n, tmp_path):
 
 
 def test_what_holds_for_some_sizes_only_is_refused():
-    with pytest.raises(dd.ShapeError, match="not known for every size"):
-        dd.defn(lambda x: x[1:]).lower(dd.spec(("b", 4)))
-    with pytest.raises(dd.ShapeError, match="may be out of range"):
-        dd.defn(lambda x: x[0]).lower(dd.spec(("b", 4)))
-    with pytest.raises(dd.ShapeError, match="broadcast"):
-        dd.defn(lambda x, y: x + y).lower(dd.spec(("b",)), dd.spec(("c",)))
+    with pytest.raises(dd.ShapeError, match="b is 0: lambda needs b >= 1"):
+        dd.defn(lambda x: x[1:]).compile(dd.spec(("b", 4)))(np.ones((0, 4), np.float32))
+    with pytest.raises(dd.ShapeError, match="b is 0: lambda needs b > 0"):
+        dd.defn(lambda x: x[0]).compile(dd.spec(("b", 4)))(np.ones((0, 4), np.float32))
+    with pytest.raises(dd.ShapeError, match="b is 2 and c is 3: lambda needs b == c"):
+        f = dd.defn(lambda x, y: x + y).compile(dd.spec(("b",)), dd.spec(("c",)))
+        f(np.ones(2, np.float32), np.ones(3, np.float32))
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7])

@@ -87,8 +87,8 @@ def test_an_error_is_data(made, mistake):
     assert "\n" not in error.reason
 
 
-def test_there_are_about_forty_mistakes():
-    assert len(IDS) == len(set(IDS)) >= 40
+def test_there_are_eighty_mistakes():
+    assert len(IDS) == len(set(IDS)) >= 80
 
 
 def run(tmp_path, code, *words, **environment):

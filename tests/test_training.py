@@ -297,7 +297,7 @@ def test_weights_keep_their_dtypes(tmp_path: Path) -> None:
     class Mixed(L.Layer):
         def build(self, key: Any, spec: Any) -> Any:
             return {
-                "half": dd.random.normal(key, (3,), dd.float16),
+                "half": dd.random.normal(dd.random.fold_in(key, 1), (3,), dd.float16),
                 "full": dd.random.normal(key, (3,)),
                 "wide": dd.ones(2, dd.bfloat16),
             }

@@ -74,7 +74,30 @@ def run_graph(
     needed = _bytes(graph, sizes, {})
     if needed > limit:
         raise OutOfMemory(f"the run would hold {needed} bytes, the limit is {limit}", details={"needed": needed})
+    if sizes:
+        _retype(graph, sizes)
     return _run(graph, held, sizes)
+
+
+def _retype(graph: Graph, sizes: Mapping[str, int]) -> None:
+    """Infers all types again with the sizes of a run: what holds for some sizes only is decided here.
+
+    Raises:
+        ShapeError: at the place of the first op that does not take its operands.
+    """
+    for g in [*graph.functions(), graph]:
+        for node in g.nodes:
+            if any(graphs_in(a) for a in node.attrs.values()):
+                continue
+            try:
+                OPS[node.op].infer(
+                    *[_concrete(v.type, sizes) for v in node.inputs],
+                    **{k: _concrete(a, sizes) for k, a in node.attrs.items()},
+                )
+            except DalaError as error:
+                if node.loc is not None:
+                    error.place(node.loc.resolve())
+                raise
 
 
 @cache

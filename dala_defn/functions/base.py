@@ -37,6 +37,8 @@ def value(x: Any) -> Any:
         return ops.lit(x, dtypes.promote_weak(None, kind))
     if isinstance(x, (list, tuple)):
         return from_nested(x, None)
+    if isinstance(x, DimExpr):
+        return dim_value(x, dtypes.int32)
     raise ArgumentTypeError(f"{type(x).__name__} is no array", hint="an array, a number or a list of numbers")
 
 
@@ -94,7 +96,7 @@ def convert(x: Any, dtype: DType) -> Any:
     if not is_value(x):
         if dtypes.weak_kind(x) is not None:
             return ops.lit(x, dtype)
-        x = value(x)
+        x = dim_value(x, dtype) if isinstance(x, DimExpr) else value(x)
     return x if dtype_of(x) is dtype else ops.OPS["cast"](x, dtype=dtype)
 
 
@@ -114,9 +116,9 @@ def operands(*xs: Any) -> list[Any]:
                 return [xs[0], ops.lit(xs[1], dtype)]
     xs = tuple(value(x) if isinstance(x, (list, tuple)) else x for x in xs)
     for x in xs:
-        if not is_value(x) and dtypes.weak_kind(x) is None:
+        if not is_value(x) and dtypes.weak_kind(x) is None and not isinstance(x, DimExpr):
             raise ArgumentTypeError(f"{type(x).__name__} is no array", hint="an array, a number or a list of numbers")
-    dtype = dtypes.result_type(*xs)
+    dtype = dtypes.result_type(*[0 if isinstance(x, DimExpr) else x for x in xs])  # a size is a number as well
     return [convert(x, dtype) for x in xs]
 
 
@@ -126,8 +128,14 @@ def inexact(x: Any) -> Any:
     return convert(x, dtypes.to_inexact(dtype_of(x)))
 
 
-def dim_value(d: Dim, dtype: DType) -> Any:
-    """A size as a value, known or symbolic."""
+def dim_value(d: Dim, dtype: DType = dtypes.int32) -> Any:
+    """A size as a scalar array, whether it is known while tracing or not.
+
+    Example:
+        >>> f = dd.defn(lambda x: dd.cond(dd.dim_value(x.shape[0]) > 3, dd.sum, dd.max, x))
+        >>> f(dd.array([1.0, 2.0]))
+        array(2., dtype=float32)
+    """
     if not isinstance(d, DimExpr):
         return ops.lit(d, dtype)
     ones = ops.OPS["broadcast_to"](ops.lit(1, dtypes.int32), shape=(d,))

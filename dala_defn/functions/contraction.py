@@ -15,7 +15,7 @@ from dala_defn.functions.linear import tensordot
 from dala_defn.functions.reduce import sum as _sum
 from dala_defn.functions.shape import broadcast_to, moveaxis, reshape, stack, swapaxes, transpose
 from dala_defn.ops.spec import OPS
-from dala_defn.shapes import Dim, broadcast_dims, normalize_axis, show
+from dala_defn.shapes import Dim, DimExpr, broadcast_dims, normalize_axis, same_size, show
 
 Labels = tuple[str, ...]
 Term = tuple[Any, Labels]
@@ -85,6 +85,8 @@ def _sizes(name: str, xs: Sequence[Any], inputs: Sequence[Labels]) -> dict[str, 
     for x, term in zip(xs, inputs, strict=True):
         for c, d in zip(term, x.shape, strict=True):
             fit = broadcast_dims(sizes.get(c, 1), d)
+            if fit is None and same_size(sizes[c], d, name):
+                fit = d if isinstance(sizes[c], DimExpr) else sizes[c]
             if fit is None:
                 raise ShapeError(f"{name}: the axis {c!r} has the sizes {sizes[c]} and {d}")
             sizes[c] = fit

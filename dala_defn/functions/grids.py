@@ -61,7 +61,7 @@ def linspace(
     a, b = (real(x) for x in owned(start, stop))
     to = dtype_of(a) if dtype is None else dtypes.as_dtype(dtype)
     parts = num - 1 if endpoint else num
-    shape = broadcast_shapes(a.shape, b.shape)
+    shape = broadcast_shapes(a.shape, b.shape, sure=False)
     step = broadcast_to((b - a) / parts if parts > 0 else (b - a) * math.nan, shape)
     count = reshape(arange(num, dtype=dtypes.real_of(dtype_of(a))), (num, *(1 for _ in shape)))
     line = count * (step if parts > 0 else 0) + a

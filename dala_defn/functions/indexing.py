@@ -12,7 +12,7 @@ from dala_defn.errors import ArgumentError, ArgumentTypeError, IndexOutOfRange, 
 from dala_defn.functions.base import convert, dim_value, dtype_of, is_value, literal, own, value
 from dala_defn.functions.shape import broadcast_to, moveaxis, ravel, reshape, stack, transpose
 from dala_defn.ops.spec import OPS
-from dala_defn.shapes import Dim, DimExpr, Shape, at_least, broadcast_shapes, normalize_axis, show, size
+from dala_defn.shapes import Condition, Dim, DimExpr, Shape, broadcast_shapes, may, normalize_axis, show, size
 
 
 def wrap_index(i: Any, n: Dim) -> Any:
@@ -185,8 +185,9 @@ class _Plan:
             at: Dim = i % n
         else:
             at = i if i >= 0 else n + i
-            if at_least(at, 0) is not True or at_least(n, at + 1) is not True:
-                raise ShapeError(f"index {i} may be out of range for axis {axis} of unknown size {n}", hint="dd.take")
+            why = f"index {i} of an axis of size {n}"
+            if not may(Condition(at, ">=", 0), why) or not may(Condition(n, ">", at), why):
+                raise IndexOutOfRange(f"index {i} is out of range for axis {axis} of size {n}")
         self.start.append(at)
         self.stop.append(at + 1)
         self.step.append(1)
@@ -274,7 +275,7 @@ def _by_arrays(
     x: Any, arrays: list[tuple[int, Any]], plan: _Plan, place: dict[int, int], mode: str
 ) -> tuple[Any, Shape]:
     """Gathers with one index array an axis; gives the result and its shape with new axes put in."""
-    common = broadcast_shapes(*(tuple(a.shape) for _, a in arrays))
+    common = broadcast_shapes(*(tuple(a.shape) for _, a in arrays), sure=False)
     axes = [axis for axis, _ in arrays]
     rest = [i for i in range(len(x.shape)) if i not in axes]
     if len(arrays) == 1:

@@ -335,7 +335,7 @@ def broadcast_arrays(*arrays: Any) -> list[Any]:
         [(2, 3), (2, 3)]
     """
     xs = [own(a) for a in arrays]
-    shape = broadcast_shapes(*(tuple(x.shape) for x in xs))
+    shape = broadcast_shapes(*(tuple(x.shape) for x in xs), sure=False)
     return [broadcast_to(x, shape) for x in xs]
 
 

@@ -38,7 +38,7 @@ def matmul(x: Any, y: Any, /) -> Any:
         return _dot(a, b, rank_a - 1, max(rank_b - 2, 0), 0)
     if rank_a == 1:
         return _dot(a, b, 0, rank_b - 2, 0)
-    lead = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    lead = broadcast_shapes(a.shape[:-2], b.shape[:-2], sure=False)
     a, b = (v if v.shape[:-2] == lead else broadcast_to(v, (*lead, *v.shape[-2:])) for v in (a, b))
     n = len(lead)
     return _dot(a, b, n + 1, n, n)

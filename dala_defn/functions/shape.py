@@ -11,7 +11,19 @@ from dala_defn.dtypes import int32
 from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions.base import convert, dtype_of, offset, operands, same, value
 from dala_defn.ops.spec import OPS
-from dala_defn.shapes import Dim, DimExpr, as_shape, divide, normalize_axes, normalize_axis, show, size
+from dala_defn.shapes import (
+    Condition,
+    Dim,
+    DimExpr,
+    as_shape,
+    divide,
+    floordiv,
+    may,
+    normalize_axes,
+    normalize_axis,
+    show,
+    size,
+)
 
 
 def reshape(x: Any, shape: Any, *more: Any, copy: bool | None = None) -> Any:
@@ -36,7 +48,13 @@ def reshape(x: Any, shape: Any, *more: Any, copy: bool | None = None) -> Any:
     sizes = list(as_shape([1 if i in unknown else d for i, d in enumerate(wanted)]))
     if unknown:
         rest = size(sizes)
-        fill = None if rest == 0 else divide(size(x.shape), rest)
+        total = size(x.shape)
+        fill = None if rest == 0 else divide(total, rest)
+        if fill is None and rest != 0 and not isinstance(total, int):
+            fill = floordiv(total, rest)
+            even = Condition(fill * rest, "==", total, f"{total} % {rest} == 0")
+            if not may(even, f"reshape of {show(x.shape)} into {show(wanted)}"):
+                fill = None
         if fill is None:
             raise ShapeError(
                 f"reshape: the -1 in {tuple(wanted)} cannot be determined for {show(x.shape)}",
@@ -203,9 +221,13 @@ def split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> li
     n = x.shape[place]
     if isinstance(indices_or_sections, int):
         part = divide(n, indices_or_sections) if indices_or_sections > 0 else None
+        if part is None and indices_or_sections > 0 and not isinstance(n, int):
+            part = floordiv(n, indices_or_sections)
+            even = Condition(part * indices_or_sections, "==", n, f"{n} % {indices_or_sections} == 0")
+            part = part if may(even, f"split into {indices_or_sections} parts", alone=True) else None
         if part is None:
             raise ShapeError(f"split: an axis of size {n} does not divide into {indices_or_sections} equal parts")
-        cuts: list[Dim] = [part * i for i in range(indices_or_sections + 1)]
+        cuts: list[Dim] = [*(part * i for i in range(indices_or_sections)), n]
     else:
         if not isinstance(n, int):
             raise ShapeError(f"split: cutting an axis of unknown size {n} at given places")

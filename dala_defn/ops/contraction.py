@@ -15,7 +15,7 @@ from dala_defn.ops.movement import inverse, reshape, spread_batch, transpose
 from dala_defn.ops.reduction import wide
 from dala_defn.ops.samples import Array, reals, spread
 from dala_defn.ops.spec import OPS, Attrs, Case, OpSpec, check_dtype, check_same_dtype, define, in_sequence
-from dala_defn.shapes import Dim, Shape, floordiv, show, size
+from dala_defn.shapes import Condition, Dim, Shape, floordiv, may, show, size
 
 Ints = tuple[int, ...]
 
@@ -41,6 +41,7 @@ def _dot_infer(
                 f"inner sizes differ: {x.shape[a]} vs {y.shape[b]}",
                 op="dot_general",
                 rule=f"axis {a} of {show(x.shape)} must match axis {b} of {show(y.shape)}",
+                details={"unequal": [str(x.shape[a]), str(y.shape[b])]},
             )
     shape = (
         *(x.shape[i] for i in batch_x),
@@ -206,6 +207,7 @@ CONV_ATTRS = {"strides": "ints", "low": "ints", "high": "ints", "dilation": "int
 def conv_size(n: Dim, k: int, stride: int, low: int, high: int, dilation: int) -> Dim:
     """The output size of one axis: ``(n + low + high - dilation*(k-1) - 1) // stride + 1``, at least 0."""
     room = n + low + high - dilation * (k - 1) - 1
+    may(Condition(room + stride, ">=", 0), "a kernel")
     out = floordiv(room, stride) + 1
     return max(out, 0) if isinstance(out, int) else out
 

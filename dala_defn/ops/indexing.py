@@ -24,7 +24,7 @@ from dala_defn.ops.spec import (
     no_flops,
     outputs_flops,
 )
-from dala_defn.shapes import Dim, Shape, at_least, show, size
+from dala_defn.shapes import Condition, Dim, Shape, may, show, size
 
 MODES = ("clip", "fill", "error")
 
@@ -310,7 +310,9 @@ def _check_starts(name: str, x: Type, starts: Type, sizes: Shape) -> None:
     check_dtype(name, starts.dtype, INTS)
     if starts.shape != (x.ndim,):
         raise ShapeError(f"{name}: the starts must have the shape ({x.ndim},), not {show(starts.shape)}", op=name)
-    if len(sizes) != x.ndim or any(at_least(n, s) is not True for n, s in zip(x.shape, sizes, strict=True)):
+    if len(sizes) != x.ndim or not all(
+        may(Condition(n, ">=", s), "dynamic_slice") for n, s in zip(x.shape, sizes, strict=True)
+    ):
         raise ShapeError(f"{name}: a block {show(sizes)} does not fit {show(x.shape)}", op=name)
 
 
@@ -334,7 +336,9 @@ def _linear_index(x: Any, starts: Any, sizes: Shape) -> Any:
         start = reshape(OPS["cast"](start, dtype=_INT64), shape=(starts.shape[0], *(1,) * rank))
         room = _dim_value(full[axis] - sizes[axis])
         start = OPS["minimum"](OPS["maximum"](start, lit(0, _INT64)), room)
-        step = _dim_value(size(full[axis + 1 :]))
+        step = lit(1, _INT64)
+        for d in full[axis + 1 :]:
+            step = step * _dim_value(d)
         part = (start + reshape(iota(shape=(sizes[axis],), axis=0, dtype=_INT64), shape=_column(sizes, axis))) * step
         total = part if total is None else total + part
     if total is None:
@@ -352,7 +356,7 @@ def _column(sizes: Shape, axis: int) -> Shape:
 def _dim_value(d: Dim) -> Any:
     if isinstance(d, int):
         return lit(d, _INT64)
-    raise ShapeError(f"a batched dynamic slice needs known sizes, not {d}", op="dynamic_slice")
+    return OPS["sum"](broadcast_to(lit(1, _INT64), shape=(d,)), axes=(0,))
 
 
 def _dynamic_slice_batch(n: Any, args: Sequence[Any], batched: Sequence[bool], *, sizes: Shape) -> tuple[Any, ...]:

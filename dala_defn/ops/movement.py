@@ -14,18 +14,17 @@ from dala_defn.ops.creation import lit, type_of, zeros
 from dala_defn.ops.elementwise import unbroadcast
 from dala_defn.ops.samples import Array, attr_cases, spread
 from dala_defn.ops.spec import LINEAR, OPS, Case, OpSpec, check_dtype, check_same_dtype, define, no_flops
-from dala_defn.shapes import Dim, Shape, at_least, broadcast_shapes, floordiv, show, size
+from dala_defn.shapes import Condition, Dim, Shape, broadcast_shapes, floordiv, may, same_size, show, size
 
 
-def _refuse_unless(fits: bool | None, op: str, message: str) -> None:
-    if fits is not True:
-        unknown = " (not known for every size)" if fits is None else ""
-        raise ShapeError(f"{op}: {message}{unknown}", op=op)
+def _refuse_below(a: Dim, b: Dim, op: str, message: str) -> None:
+    if not may(Condition(a, ">=", b), op):
+        raise ShapeError(f"{op}: {message}", op=op)
 
 
 def _reshape_infer(x: Type, *, shape: Shape) -> tuple[Type, ...]:
     check_dtype("reshape", x.dtype, EVERY)
-    if size(shape) != size(x.shape):
+    if not same_size(size(shape), size(x.shape), f"reshape of {show(x.shape)} into {show(shape)}"):
         raise ShapeError(
             f"cannot reshape {show(x.shape)} into {show(shape)}",
             op="reshape",
@@ -169,9 +168,9 @@ def _slice_infer(x: Type, *, start: Shape, stop: Shape, step: tuple[int, ...]) -
     for n, lo, hi, by in zip(x.shape, start, stop, step, strict=True):
         if by < 1:
             raise ShapeError(f"slice: the step {by} must be at least 1", op="slice")
-        _refuse_unless(at_least(lo, 0), "slice", f"the start {lo} is negative")
-        _refuse_unless(at_least(hi, lo), "slice", f"the stop {hi} is before the start {lo}")
-        _refuse_unless(at_least(n, hi), "slice", f"the stop {hi} is past the end of an axis of size {n}")
+        _refuse_below(lo, 0, "slice", f"the start {lo} is negative")
+        _refuse_below(hi, lo, "slice", f"the stop {hi} is before the start {lo}")
+        _refuse_below(n, hi, "slice", f"the stop {hi} is past the end of an axis of size {n}")
         out.append(slice_size(lo, hi, by))
     return (Type(x.dtype, tuple(out)),)
 
@@ -248,8 +247,8 @@ def _pad_infer(x: Type, fill: Type, *, low: Shape, high: Shape, interior: tuple[
         raise ShapeError(f"pad: low, high and interior must each have {x.ndim} entries", op="pad")
     out = []
     for n, lo, hi, gap in zip(x.shape, low, high, interior, strict=True):
-        _refuse_unless(at_least(lo, 0), "pad", f"the padding {lo} is negative")
-        _refuse_unless(at_least(hi, 0), "pad", f"the padding {hi} is negative")
+        _refuse_below(lo, 0, "pad", f"the padding {lo} is negative")
+        _refuse_below(hi, 0, "pad", f"the padding {hi} is negative")
         if gap < 0:
             raise ShapeError(f"pad: the interior padding {gap} is negative", op="pad")
         gaps: Dim = 0
@@ -354,13 +353,13 @@ def _concatenate_infer(*types: Type, axis: int) -> tuple[Type, ...]:
         )
     total: Dim = 0
     for t in types:
-        if t.ndim != first.ndim or any(
-            a != b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if i != axis
-        ):
+        pairs = [(a, b) for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=False)) if i != axis and a != b]
+        if t.ndim != first.ndim or pairs:
             raise ShapeError(
                 "concatenate: shapes differ off the axis: " + " and ".join(show(t.shape) for t in types),
                 op="concatenate",
                 rule=f"all sizes but that of axis {axis} must be equal",
+                details={"unequal": list(map(str, pairs[0]))} if t.ndim == first.ndim else {},
             )
         total = total + t.shape[axis]
     return (Type(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :])),)

@@ -184,6 +184,8 @@ def _bits_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
             yield Case((_key(rng, keys),), {"shape": shape, "dtype": to})
 
 
+SPLIT = 0x73706C69  # what ``split`` folds into a key, and nobody by chance
+
 random_bits: OpSpec = define(
     name="random_bits",
     code=0xB3,

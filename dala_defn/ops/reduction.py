@@ -16,7 +16,7 @@ from dala_defn.ops.indexing import gather, scatter_add
 from dala_defn.ops.movement import broadcast_to, concatenate, flip, inverse, pad, reshape, slice_, transpose
 from dala_defn.ops.samples import SHAPES, Array, Draw, distinct, reals, spread
 from dala_defn.ops.spec import LINEAR, OPS, ZERO_GRAD, Case, OpSpec, check_dtype, define, in_sequence, inputs_flops
-from dala_defn.shapes import size
+from dala_defn.shapes import Condition, may, size
 
 Axes = tuple[int, ...]
 
@@ -39,12 +39,17 @@ def _check_axes(name: str, x: Type, axes: Axes) -> None:
         raise ShapeError(f"{name}: axes {axes} do not fit rank {x.ndim}", op=name, code="E103")
 
 
+def _filled(name: str, x: Type, axes: Axes) -> bool:
+    """Whether no axis is empty."""
+    return all(may(Condition(x.shape[a], ">", 0), f"{name} along axis {a}") for a in axes)
+
+
 def _reduce_infer(name: str, accepts: Sequence[DType], empty: bool) -> Callable[..., tuple[Type, ...]]:
     def infer(x: Type, *, axes: Axes) -> tuple[Type, ...]:
         check_dtype(name, x.dtype, accepts)
         _check_axes(name, x, axes)
         shape = tuple(d for i, d in enumerate(x.shape) if i not in axes)
-        if not empty and x.dtype.kind != "b" and any(x.shape[a] == 0 for a in axes) and size(shape) != 0:
+        if not empty and x.dtype.kind != "b" and size(shape) != 0 and not _filled(name, x, axes):
             raise ShapeError(f"{name} of an axis of size 0 is not defined", op=name, code="E104")
         return (Type(x.dtype, shape),)
 
@@ -229,7 +234,7 @@ def _arg_infer(name: str) -> Any:
         check_dtype(name, x.dtype, ARRAYS)
         _check_axis(name, x, axis)
         shape = x.shape[:axis] + x.shape[axis + 1 :]
-        if x.shape[axis] == 0:
+        if not _filled(name, x, (axis,)):
             raise ShapeError(f"{name} of an axis of size 0 is not defined", op=name, code="E104")
         return (Type(int32, shape),)
 

@@ -11,11 +11,11 @@ from dala_defn.dtypes import FLOATS, NUMBERS, NUMERIC, DType
 from dala_defn.errors import ShapeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit
-from dala_defn.ops.movement import pad
+from dala_defn.ops.movement import pad, reshape
 from dala_defn.ops.reduction import wide
 from dala_defn.ops.samples import Array, Draw, distinct, reals
 from dala_defn.ops.spec import LINEAR, OPS, Attrs, Case, OpSpec, check_dtype, check_same_dtype, define
-from dala_defn.shapes import Dim, Shape, floordiv, show, size
+from dala_defn.shapes import Condition, Dim, Shape, floordiv, may, show, size
 
 Ints = tuple[int, ...]
 ATTRS = {"window": "ints", "strides": "ints", "low": "ints", "high": "ints"}
@@ -23,7 +23,9 @@ ATTRS = {"window": "ints", "strides": "ints", "low": "ints", "high": "ints"}
 
 def window_size(n: Dim, window: int, stride: int, low: int, high: int) -> Dim:
     """How many windows fit: ``(n + low + high - window) // stride + 1``, at least 0."""
-    out = floordiv(n + low + high - window, stride) + 1
+    room = n + low + high - window
+    may(Condition(room + stride, ">=", 0), "a window")
+    out = floordiv(room, stride) + 1
     return max(out, 0) if isinstance(out, int) else out
 
 
@@ -138,17 +140,25 @@ def _batch(name: str) -> Any:
 
 
 def _sum_vjp(ct: Any, x: Any, y: Any, *, window: Ints, strides: Ints, low: Ints, high: Ints) -> tuple[Any, ...]:
-    before, after = [], []
-    for n, o, w, s, lo in zip(x.shape, ct.shape, window, strides, low, strict=True):
-        dilated = o if s == 1 else o + (s - 1) * max(o - 1, 0) if isinstance(o, int) else None
-        if dilated is None:
-            raise window_sum.refuse_gradient(f"strides over an axis of unknown size {n}")
-        before.append(w - 1 - lo)
-        after.append(n + lo - dilated)
     ones = (1,) * len(window)
     zero = (0,) * len(window)
-    gaps = tuple(s - 1 for s in strides)
-    spread = pad(ct, lit(0, ct.dtype), low=tuple(before), high=tuple(after), interior=gaps)
+    before, after, gaps, stop = [], [], [], []
+    for axis, (n, w, s, lo) in enumerate(zip(x.shape, window, strides, low, strict=True)):
+        o = ct.shape[axis]
+        known = isinstance(o, int)
+        if not known and s > 1:  # `pad` puts gaps between as many elements as it knows of; here one follows each
+            lead, rest = ct.shape[:axis], ct.shape[axis + 1 :]
+            edge = tuple([s - 1 if i == axis + 1 else 0 for i in range(len(window) + 1)])
+            ct = reshape(ct, shape=(*lead, o, 1, *rest))
+            ct = pad(ct, lit(0, ct.dtype), low=(0,) * len(edge), high=edge, interior=(0,) * len(edge))
+            ct = reshape(ct, shape=(*lead, o * s, *rest))
+        before.append(w - 1 - lo)
+        after.append(n + lo - (o + (s - 1) * max(o - 1, 0) if known else o * s - (s - 1)))
+        gaps.append(s - 1 if known else 0)
+        stop.append(n + w - 1)
+    spread = pad(ct, lit(0, ct.dtype), low=tuple(before), high=tuple(after), interior=tuple(gaps))
+    if spread.shape != tuple(stop):
+        spread = OPS["slice"](spread, start=zero, stop=tuple(stop), step=ones)
     return (window_sum(spread, window=window, strides=ones, low=zero, high=zero),)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,10 @@ from dala_defn import dtypes, ops
 from dala_defn import functions as F
 from dala_defn.errors import ArgumentError, ArgumentTypeError
 from dala_defn.functions.base import convert, dtype_of, is_value, literal
+from dala_defn.ops.random import SPLIT
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import as_shape
+from dala_defn.trace import reuse
 
 
 def key(seed: Any) -> Any:
@@ -45,9 +49,6 @@ def checked(k: Any) -> Any:
     return k
 
 
-_SPLIT = 0x73706C69  # a number that nobody folds in by chance
-
-
 def split(k: Any, num: int = 2) -> Any:
     """New keys from one, along a first axis of size ``num``; do not use the old one again.
 
@@ -57,7 +58,7 @@ def split(k: Any, num: int = 2) -> Any:
     """
     if num < 0:
         raise ArgumentError(f"split into {num} keys")
-    apart = fold_in(k, _SPLIT)  # else the i-th part would be the fold of i
+    apart = fold_in(k, SPLIT)  # else the i-th part would be the fold of i
     pairs = OPS["random_bits"](apart, shape=(num,), dtype=dtypes.uint64)
     high = convert(pairs >> 32, dtypes.uint32)
     low = convert(pairs, dtypes.uint32)
@@ -85,4 +86,25 @@ def bits(k: Any, shape: Any = (), dtype: Any = dtypes.uint32) -> Any:
     return OPS["random_bits"](checked(k), shape=as_shape(shape), dtype=dtypes.as_dtype(dtype))
 
 
-__all__ = ["bits", "fold_in", "key", "split"]
+@contextmanager
+def allow_reuse() -> Iterator[None]:
+    """Inside it a key may be used twice in one trace, for numbers that are to be equal. Else that is an error.
+
+    Example:
+        >>> @dd.defn
+        ... def pair(k):
+        ...     with dd.random.allow_reuse():
+        ...         return dd.random.normal(k), dd.random.normal(k)
+        >>> a, b = pair(dd.random.key(0))
+        >>> bool(a == b)
+        True
+    """
+    before = reuse.allowed
+    reuse.allowed = True
+    try:
+        yield
+    finally:
+        reuse.allowed = before
+
+
+__all__ = ["allow_reuse", "bits", "fold_in", "key", "split"]
