@@ -59,7 +59,7 @@ class Traced:
             return [leaf for _, leaf in flat]
 
         self.graph, self.captures = trace_function(
-            body, self.types, arguments.function, bound.names, bound.weak, self.known
+            body, self.types, arguments.function, bound.names, bound.weak, known=self.known
         )
         self.tree = shape[0]
         self.result_names = paths

@@ -37,10 +37,10 @@ class BurnExecutor:
         self._complex: OrderedDict[Any, bridge.Loaded] = OrderedDict()
         self._lock = threading.Lock()
 
-    def load(self, program: Program) -> bridge.Loaded:
-        """A program ready to run."""
+    def load(self, program: Program, fuse: bool = True) -> bridge.Loaded:
+        """A program ready to run, with kernels of its own where they pay unless ``fuse`` is False."""
         entries = tuple([self.lowered(e) for e in program.entries])
-        if self.fuse:
+        if self.fuse and fuse:
             entries = tuple([fused(e) for e in entries])
         return self.engine.load(encode(replace(program, entries=entries)))
 
@@ -81,7 +81,7 @@ class BurnExecutor:
             names = [str(i) for i in range(len(inputs))]
             graph = Graph(spec.name, inputs, [node], node.outputs)
             entry = Entry("main", graph, tuple(map(Arg, names)), tuple([Result(str(i)) for i in range(len(types))]))
-            loaded = self.load(Program((entry,)))
+            loaded = self.load(Program((entry,)), fuse=False)
             with self._lock:
                 self._complex[key] = loaded
                 while len(self._complex) > COMPLEX_CACHE:

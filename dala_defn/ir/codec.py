@@ -45,7 +45,8 @@ class _Encoder:
     def __init__(self, program: Program, strip: bool) -> None:
         self.program = program
         self.strip = strip
-        self.tensors = dict(program.tensors)
+        # A program that was read gives its tensors by their further names too.
+        self.tensors = {name: x for name, x in program.tensors.items() if name not in program.aliases}
         self.literals: dict[Literal, str] = {}
         self.functions: list[dict[str, Any]] = []
         self.index: dict[Graph, int] = {}
