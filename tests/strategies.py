@@ -92,7 +92,7 @@ def random_graph(
         outputs = [last.choice(steps.pool) for _ in range(last.randint(0, 2))] if steps.pool else []
         return outputs + steps.pool[-1:]
 
-    graph, captures = trace_function(body, inputs, name, names, (), Known(as_written=True))
+    graph, captures = trace_function(body, inputs, name, names, known=Known(as_written=True))
     assert not captures
     return graph
 
