@@ -17,6 +17,7 @@ from dala_defn.dtypes import ARRAYS, INTS, NUMERIC, UNSIGNED, DType, int32
 from dala_defn.ir import Graph, Literal, Type
 from dala_defn.ops.creation import lit
 from dala_defn.ops.spec import OPS
+from dala_defn.random import allow_reuse
 from dala_defn.shapes import Dim, DimExpr, Known, Shape, evaluate, names_of, size
 from dala_defn.trace import inline, trace_function
 
@@ -92,7 +93,8 @@ def random_graph(
         outputs = [last.choice(steps.pool) for _ in range(last.randint(0, 2))] if steps.pool else []
         return outputs + steps.pool[-1:]
 
-    graph, captures = trace_function(body, inputs, name, names, known=Known(as_written=True))
+    with allow_reuse():
+        graph, captures = trace_function(body, inputs, name, names, known=Known(as_written=True))
     assert not captures
     return graph
 

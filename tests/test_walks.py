@@ -452,6 +452,6 @@ def test_a_walk_can_fail(tree: Tree) -> None:
         tree.edit(file, lambda text: "# start\n" + (text or '"""Layers."""\n'))
     with pytest.raises(AssertionError, match=r"nothing fails without the change in dala_defn/layers/__init__\.py"):
         finish(tree, "a layer", check)
-    tree.edit("dala_defn/random.py", lambda text: "# start\n" + text)
-    with pytest.raises(AssertionError, match=r"does not name \['dala_defn/random.py'\]"):
+    tree.edit("dala_defn/nn.py", lambda text: "# start\n" + text)
+    with pytest.raises(AssertionError, match=r"does not name \['dala_defn/nn.py'\]"):
         finish(tree, "a layer", check)

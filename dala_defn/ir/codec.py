@@ -37,8 +37,15 @@ class OpRow(Protocol):
 
 
 def encode(program: Program, *, strip_locations: bool = False) -> bytes:
-    """The bytes of a ``.dala`` file: deterministic, with equal functions and equal constants stored once."""
-    return _Encoder(program, strip_locations).run()
+    """The bytes of a ``.dala`` file: deterministic, with equal functions and equal constants stored once.
+
+    Raises:
+        FileFormatError: for a name that is no Unicode text.
+    """
+    try:
+        return _Encoder(program, strip_locations).run()
+    except UnicodeEncodeError as error:
+        raise FileFormatError(f"a name is no Unicode text: {error.reason}") from None
 
 
 class _Encoder:
