@@ -213,7 +213,7 @@ class Defn:
         if args or kwargs:
             bound = self.arguments.bind(args, kwargs)
             runner = executor(self.executor)
-            compiled = self._compiled.get((bound.key, runner.name))
+            compiled = self._compiled.get((bound.key, runner.name, watch.mode))
             earlier, found = closest(self._records, signature_of(bound, runner.name))
             if compiled is not None and (changed := compiled.traced.captured.difference()) is not None:
                 found = [Difference("captured", *changed)]
