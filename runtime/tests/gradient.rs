@@ -41,8 +41,8 @@ fn gradient(
         wrt: &[0],
     };
     let results = program.gradient(0, &[dense(&x)?], wanted)?;
-    let read = |t: &Box<dyn dala_runtime::Tensor>| engine.read(&**t).map(|b| to_f32(&b));
-    results.iter().map(read).collect()
+    let read = results.iter().map(|t| engine.read(&**t));
+    read.map(|bytes| bytes.map(|b| to_f32(&b))).collect()
 }
 
 #[test]
