@@ -665,9 +665,17 @@ def test_a_trace_that_fails_leaves_nothing_behind(error, where):
     np.testing.assert_array_equal(np.asarray(f(V)), want)
 
 
+@pytest.fixture
+def interruptible():
+    """SIGINT raises, as in a terminal: a process in the background is started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 # Python drops an interrupt that comes while it runs a __del__.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_at_any_moment_leaves_the_process_usable():
+def test_an_interrupt_at_any_moment_leaves_the_process_usable(interruptible):
     f = dd.defn(lambda s, x: (s + x, dd.tanh(s) * x), donate_argnames="s")
 
     def fresh():
