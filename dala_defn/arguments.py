@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import operator
 import re
@@ -97,6 +98,7 @@ def as_operand(x: Any, t: Type) -> Any:
     return dtypes.scalar_array(x, t.dtype) if dtypes.weak_kind(x) is not None else x
 
 
+SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _KIND = re.compile(rf"\b({'|'.join([*KINDS, 'Array'])})\s*\[")
 
 
@@ -118,21 +120,47 @@ def _shaped(annotation: Any, f: Any, name: str) -> Shaped | None:
 
 
 class Bound:
-    """The arguments of a call, sorted into traced leaves and static values."""
+    """The arguments of a call, sorted into traced leaves and static values.
 
-    __slots__ = ("bounds", "donate", "dynamic", "key", "leaves", "names", "sizes", "statics", "tree", "types", "weak")
+    Attributes:
+        defaults: those that were left to their defaults, where these are ``settled``: part of the program.
+    """
 
-    def __init__(self, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    __slots__ = (
+        "bounds",
+        "defaults",
+        "donate",
+        "dynamic",
+        "key",
+        "leaves",
+        "names",
+        "sizes",
+        "statics",
+        "tree",
+        "types",
+        "weak",
+    )
+
+    def __init__(
+        self, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any], settled: bool = False
+    ) -> None:
         arguments.refresh()
         try:
             given = arguments.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise ArgumentTypeError(f"{arguments.function}{arguments.signature}: {error}") from None
+        present = set(given.arguments)
         given.apply_defaults()
         dynamic: dict[str, Any] = {}
         self.statics: dict[str, Any] = {}
+        self.defaults: dict[str, Any] = {}
         for name, x in given.arguments.items():
-            (self.statics if name in arguments.static else dynamic)[name] = x
+            if name in arguments.static:
+                self.statics[name] = x
+            elif settled and name not in present and arguments.signature.parameters[name].kind not in SEVERAL:
+                self.defaults[name] = x
+            else:
+                dynamic[name] = x
         # In the order of the signature: a dict would be sorted by name, and leaves would not be in the call's order.
         self.dynamic = tuple(dynamic)
         values = tuple(dynamic.values())
@@ -165,13 +193,12 @@ class Bound:
     ) -> list[tuple[Type, str | None]]:
         """The types with sizes by name, where arguments have such annotations; checks these."""
         wanted = [arguments.annotated.get(root) for root in roots]
-        several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         pairs, given, out = [], [], list(types)
         for i, (w, root) in enumerate(zip(wanted, roots, strict=True)):
             if w is None:
                 continue
             t, kind = types[i]
-            if "/" in self.names[i] and arguments.signature.parameters[root].kind not in several:
+            if "/" in self.names[i] and arguments.signature.parameters[root].kind not in SEVERAL:
                 raise ArgumentTypeError(f"argument {root} is annotated as {w}, and holds more than one array")
             if kind is not None and w.dtype is not None:
                 t = Type(dtypes.promote_weak(w.dtype, kind), t.shape)
@@ -243,9 +270,8 @@ class Arguments:
             positional = f.__code__.co_varnames[: f.__code__.co_argcount]
             values = dict(zip(reversed(positional), reversed(f.__defaults__ or ()), strict=False))
             values |= f.__kwdefaults__ or {}
-            several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
             parameters = [
-                p if p.kind in several else p.replace(default=values.get(name, p.empty))
+                p if p.kind in SEVERAL else p.replace(default=values.get(name, p.empty))
                 for name, p in self.signature.parameters.items()
             ]
             self.signature = self.signature.replace(parameters=parameters)
@@ -253,13 +279,22 @@ class Arguments:
             self._version += 1
         return self._version
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
-        """Sorts the arguments of a call.
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any], settled: bool = False) -> Bound:
+        """Sorts the arguments of a call; ``settled``: those left to their defaults are part of the program.
 
         Raises:
             ArgumentTypeError: when they do not fit the signature, or one is no array.
         """
-        return Bound(self, args, kwargs)
+        return Bound(self, args, kwargs, settled)
+
+    def without(self, names: Iterable[str]) -> Arguments:
+        """The arguments that are left when these are settled."""
+        gone = set(names)
+        left = copy.copy(self)
+        parameters = [p for n, p in self.signature.parameters.items() if n not in gone]
+        left.signature = self.signature.replace(parameters=parameters)
+        left.static = self.static - gone
+        return left
 
     def take(self, writer: Writer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Writes how the leaves and static values of calls like this one are found, in the order of ``bind``."""
@@ -286,7 +321,7 @@ class Arguments:
     def apply(self, f: Callable[..., Any], bound: Bound, leaves: Sequence[Any]) -> Any:
         """``f`` applied to these leaves in the place of the call's."""
         dynamic = zip(bound.dynamic, trees.unflatten(bound.tree, leaves), strict=True)
-        given = {**dict(dynamic), **bound.statics}
+        given = {**dict(dynamic), **bound.statics, **bound.defaults}
         ordered = inspect.BoundArguments(
             self.signature, OrderedDict((k, given[k]) for k in self.signature.parameters if k in given)
         )

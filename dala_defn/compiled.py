@@ -15,7 +15,7 @@ from dala_defn.annotations import bind_sizes
 from dala_defn.arguments import Arguments, Bound, as_operand, type_of
 from dala_defn.array import Array
 from dala_defn.artifacts import dims_of
-from dala_defn.captures import Captured
+from dala_defn.captures import Captured, exact
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, ShapeError
 from dala_defn.executors import Executor
 from dala_defn.ir import Graph
@@ -36,7 +36,11 @@ class Traced:
     def __init__(self, f: Callable[..., Any], arguments: Arguments, bound: Bound) -> None:
         self.names = bound.names
         self.types = bound.types
+        self.inputs = bound.tree
         self.bounds = bound.bounds  # those that were given, without what the trace found
+        self.settled = {**bound.statics, **bound.defaults}  # part of the program
+        self.arguments = arguments.without(self.settled)
+        self.version = self.arguments.refresh()
         outer = ops.current_trace()
         self.known = outer.known if isinstance(outer, Trace) else Known(bound.bounds)
         shape: list[trees.Tree] = []
@@ -101,7 +105,7 @@ class Traced:
 
 
 class Compiled:
-    """A trace, compiled: call it with leaves in order, or through the ``Defn`` that made it."""
+    """A trace, compiled: call it like the function, without the arguments that are part of the program."""
 
     def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
         self.traced = traced
@@ -170,20 +174,29 @@ class Compiled:
                     return at
         return told
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs on arrays that fit the compiled types.
+
+        Static arguments, and those that were left to their defaults, are not given again: they are part of the
+        program. By name they may be, as what they were.
 
         Raises:
             ShapeError: when an argument does not fit.
+            ArgumentError: when what is part of the program has changed since it was compiled.
+            ArgumentTypeError: when arguments are missing or too many.
         """
         if self._plan is not None:
-            out = self._plan(args, {})
+            out = self._plan(args, kwargs)
             if out is not MISS:
                 return out
-        leaves = trees.flatten(args)[0]
-        if len(leaves) != len(self.traced.types):
-            raise ArgumentTypeError(f"{len(self.traced.types)} arrays are taken, not {len(leaves)}")
-        for name, want, x in zip(self.traced.names, self.traced.types, leaves, strict=True):
+        kwargs = self._unsettled(kwargs)
+        arguments = self.traced.arguments
+        bound = arguments.bind(args, kwargs)
+        if bound.tree != self.traced.inputs:
+            raise ArgumentTypeError(
+                f"{arguments.function} was compiled for {', '.join(self.traced.names)}, not {', '.join(bound.names)}"
+            )
+        for name, want, x in zip(self.traced.names, self.traced.types, bound.leaves, strict=True):
             have = type_of(x, name)[0]
             if have.dtype is not want.dtype and dtypes.weak_kind(x) is None:
                 raise ArgumentTypeError(f"argument {name} is {have}, compiled for {want}")
@@ -193,14 +206,26 @@ class Compiled:
                 raise ShapeError(f"argument {name} is {have}, compiled for {want}")
         if self.traced.known.facts or self.traced.known.bounds:
             wanted = list(zip(self.traced.names, self.traced.types, strict=True))
-            shapes = [tuple(getattr(x, "shape", ())) for x in leaves]
+            shapes = [tuple(getattr(x, "shape", ())) for x in bound.leaves]
             self.traced.check(bind_sizes(wanted, shapes, self.traced.bounds))  # type: ignore[arg-type]
         captures = self.traced.captured.current()
-        if captures is None:
-            raise ArgumentError("what the function captured has changed since it was compiled", hint="compile again")
-        outs = self.run([as_operand(x, t) for x, t in zip(leaves, self.traced.types, strict=True)], captures)
-        writer = Writer(args, {}, self.traced.types)
-        for i, x in enumerate(args):
-            writer.tree(f"args[{i}]", x)
+        if captures is None or arguments.refresh() != self.traced.version:
+            changed = "what the function captured" if captures is None else "a default argument"
+            raise ArgumentError(f"{changed} has changed since it was compiled", hint="compile again")
+        outs = self.run([as_operand(x, t) for x, t in zip(bound.leaves, self.traced.types, strict=True)], captures)
+        writer = Writer(args, kwargs, self.traced.types)
+        writer.require(f"{writer.name(arguments.refresh)}() == {self.traced.version}")
+        arguments.take(writer, args, kwargs)
         self._plan = self.plan(writer, captures, outs)
         return self.result(outs)
+
+    def _unsettled(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name without those that are part of the program, and say the same."""
+        settled = self.traced.settled
+        for name in kwargs.keys() & settled.keys():
+            if exact(kwargs[name]) != exact(settled[name]):
+                raise ArgumentError(
+                    f"{self.traced.arguments.function} was compiled for {name}={settled[name]!r}, not {kwargs[name]!r}",
+                    hint=f"compile(..., {name}=dd.spec(())) for one that is given at each call",
+                )
+        return {n: x for n, x in kwargs.items() if n not in settled}

@@ -245,17 +245,20 @@ class Defn:
         """The arguments; specs from annotations for those that are not given and have no default."""
         specs = self.arguments.specs()
         missing = [n for n, p in list(self.signature.parameters.items())[len(args) :] if p.default is p.empty]
-        return self.arguments.bind(args, {**{n: specs[n] for n in missing if n in specs}, **kwargs})
+        return self.arguments.bind(args, {**{n: specs[n] for n in missing if n in specs}, **kwargs}, settled=True)
 
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
-        """The program for these arguments or specs, ready to be called with arrays that fit."""
+        """The program for these arguments or specs, ready to be called with arrays that fit.
+
+        Arguments that are left to their defaults are part of the program, as static ones are.
+        """
         bound = self._given(args, kwargs)
         return Compiled(self.trace(bound), bound.donate, executor(self.executor))
 
     def export(self, path: str | os.PathLike[str], *specs: Any, **kwargs: Any) -> None:
         """Writes the function for these specs (or arrays) to a ``.dala`` file with the entry ``main``.
 
-        Arrays that the function captured are stored in it.
+        Arrays that the function captured are stored in it; arguments that are left to their defaults are part of it.
 
         Example:
             >>> f.export("f.dala", dd.spec(("b", 8)))

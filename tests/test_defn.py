@@ -83,16 +83,44 @@ def test_arguments_keep_their_order():
         same(weigh(one, x=three, y=two), [123])
         same(weigh(one, two), [121])
         same(weigh(one, two, a=three), [3121])
-    same(weigh.compile(one, two, three)(three, two, one, 0.0), [321])
+    same(weigh.compile(one, two, three)(three, two, one), [321])
+    same(weigh.compile(one, two, three)(x=one, y=two, z=three), [321])
+    same(weigh.compile(one, two, three, a=0.0)(three, two, one, a=2.0), [2321])
+
+
+def test_what_is_left_to_its_default_is_part_of_a_compiled_program():
+    def f(x, *, scale=2.0, n=1):
+        return x * scale + n
+
+    program = dd.defn(f, static_argnames="n").compile(dd.spec(("b",)), n=3)
+    for size in (0, 2, 2, 1):
+        x = np.arange(size, dtype=np.float32)
+        same(program(x), x * 2 + 3)
+        same(program(x, scale=2.0, n=3), x * 2 + 3)
+    with pytest.raises(dd.ArgumentError, match=r"compiled for scale=2.0, not 3.0"):
+        program(X, scale=3.0)
+    with pytest.raises(dd.ArgumentError, match=r"compiled for n=3, not 1"):
+        program(X, n=1)
+    with pytest.raises(dd.ArgumentTypeError, match="missing a required argument: 'x'"):
+        program()
+    with pytest.raises(dd.ArgumentTypeError, match="too many positional"):
+        program(X, X)
+    with pytest.raises(dd.ArgumentTypeError, match="compiled for x, not x/0, x/1"):
+        program([X, X])
+    f.__kwdefaults__["scale"] = 5.0
+    with pytest.raises(dd.ArgumentError, match="a default argument has changed"):
+        program(X)
 
 
 def test_an_exported_function_keeps_the_order_of_its_arguments(tmp_path):
     one, two, three = (np.array([n], np.float32) for n in (1, 2, 3))
     weigh.export(tmp_path / "w.dala", *[dd.spec((1,))] * 3)
     loaded = dd.load(tmp_path / "w.dala")
-    same(loaded(one, two, three, 0.0), [123])
-    same(loaded(x=three, y=two, z=one, a=0.0), [123])
-    assert [a.name for a, _ in loaded.default.args] == ["z", "y", "x", "a"]
+    same(loaded(one, two, three), [123])
+    same(loaded(x=three, y=two, z=one), [123])
+    assert [a.name for a, _ in loaded.default.args] == ["z", "y", "x"]
+    weigh.export(tmp_path / "w.dala", *[dd.spec((1,))] * 3, a=dd.spec(()))
+    same(dd.load(tmp_path / "w.dala")(one, two, three, 4.0), [4123])
 
 
 def test_any_number_of_arguments():
@@ -298,7 +326,7 @@ def test_compiled_functions_check_what_they_are_given():
         compiled(np.ones((2, 2), np.float32), np.ones((3, 2), np.float32))
     with pytest.raises(dd.ArgumentTypeError, match="x is f64"):
         compiled(np.ones((2, 2)), np.ones((2, 2), np.float32))
-    with pytest.raises(dd.ArgumentTypeError, match="2 arrays"):
+    with pytest.raises(dd.ArgumentTypeError, match=r"missing a required argument: .y."):
         compiled(np.ones((2, 2), np.float32))
 
 
