@@ -237,17 +237,17 @@ class Operators:
     def __ge__(self, other: Any) -> Any:
         return F.greater_equal(self, other)
 
-    def astype(self, dtype: Any) -> Any:
+    def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Any:
         """Another dtype; see ``dd.astype``."""
-        return F.astype(self, dtype)
+        return F.astype(self, dtype, copy=copy, device=device)
 
     def conj(self) -> Any:
         """The complex conjugate; see ``dd.conj``."""
         return F.conj(self)
 
-    def reshape(self, *shape: Any) -> Any:
+    def reshape(self, *shape: Any, copy: bool | None = None) -> Any:
         """Another shape; see ``dd.reshape``."""
-        return F.reshape(self, shape if len(shape) != 1 else shape[0])
+        return F.reshape(self, shape if len(shape) != 1 else shape[0], copy=copy)
 
     def transpose(self, *axes: Any) -> Any:
         """The axes in another order; see ``dd.transpose``."""
@@ -264,41 +264,63 @@ class Operators:
         """Axes of size 1 removed; see ``dd.squeeze``."""
         return F.squeeze(self, axis)
 
-    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    def sum(
+        self, axis: Any = None, dtype: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
+    ) -> Any:
         """The sum; see ``dd.sum``."""
-        return F.sum(self, axis, dtype, keepdims)
+        return F.sum(self, axis, dtype, keepdims, initial=initial, where=where)
 
-    def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    def prod(
+        self, axis: Any = None, dtype: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
+    ) -> Any:
         """The product; see ``dd.prod``."""
-        return F.prod(self, axis, dtype, keepdims)
+        return F.prod(self, axis, dtype, keepdims, initial=initial, where=where)
 
-    def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False, *, where: Any = None) -> Any:
         """The mean; see ``dd.mean``."""
-        return F.mean(self, axis, dtype, keepdims)
+        return F.mean(self, axis, dtype, keepdims, where=where)
 
-    def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    def var(
+        self,
+        axis: Any = None,
+        ddof: Any = 0,
+        keepdims: bool = False,
+        *,
+        dtype: Any = None,
+        where: Any = None,
+        correction: Any = None,
+    ) -> Any:
         """The variance; see ``dd.var``."""
-        return F.var(self, axis, ddof, keepdims)
+        return F.var(self, axis, ddof, keepdims, dtype=dtype, where=where, correction=correction)
 
-    def std(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    def std(
+        self,
+        axis: Any = None,
+        ddof: Any = 0,
+        keepdims: bool = False,
+        *,
+        dtype: Any = None,
+        where: Any = None,
+        correction: Any = None,
+    ) -> Any:
         """The standard deviation; see ``dd.std``."""
-        return F.std(self, axis, ddof, keepdims)
+        return F.std(self, axis, ddof, keepdims, dtype=dtype, where=where, correction=correction)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def max(self, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
         """The largest; see ``dd.max``."""
-        return F.max(self, axis, keepdims)
+        return F.max(self, axis, keepdims, initial=initial, where=where)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def min(self, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
         """The smallest; see ``dd.min``."""
-        return F.min(self, axis, keepdims)
+        return F.min(self, axis, keepdims, initial=initial, where=where)
 
-    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def any(self, axis: Any = None, keepdims: bool = False, *, where: Any = None) -> Any:
         """Whether any is nonzero; see ``dd.any``."""
-        return F.any(self, axis, keepdims)
+        return F.any(self, axis, keepdims, where=where)
 
-    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def all(self, axis: Any = None, keepdims: bool = False, *, where: Any = None) -> Any:
         """Whether all are nonzero; see ``dd.all``."""
-        return F.all(self, axis, keepdims)
+        return F.all(self, axis, keepdims, where=where)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
         """The index of the largest; see ``dd.argmax``."""
@@ -308,9 +330,9 @@ class Operators:
         """The index of the smallest; see ``dd.argmin``."""
         return F.argmin(self, axis, keepdims)
 
-    def cumsum(self, axis: int | None = None) -> Any:
+    def cumsum(self, axis: int | None = None, dtype: Any = None, *, reverse: bool = False) -> Any:
         """The running sum; see ``dd.cumsum``."""
-        return F.cumsum(self, axis)
+        return F.cumsum(self, axis, dtype, reverse=reverse)
 
     def clip(self, min: Any = None, max: Any = None) -> Any:
         """Limits each element; see ``dd.clip``."""
@@ -324,21 +346,21 @@ class Operators:
         """NumPy's dot; see ``dd.dot``."""
         return F.dot(self, other)
 
-    def cumprod(self, axis: int | None = None) -> Any:
+    def cumprod(self, axis: int | None = None, dtype: Any = None, *, reverse: bool = False) -> Any:
         """The running product; see ``dd.cumprod``."""
-        return F.cumprod(self, axis)
+        return F.cumprod(self, axis, dtype, reverse=reverse)
 
-    def argsort(self, axis: int | None = -1, *, descending: bool = False) -> Any:
+    def argsort(self, axis: int | None = -1, *, descending: bool = False, stable: bool = True, kind: Any = None) -> Any:
         """The indices that sort; see ``dd.argsort``."""
-        return F.argsort(self, axis, descending=descending)
+        return F.argsort(self, axis, descending=descending, stable=stable, kind=kind)
 
-    def take(self, indices: Any, axis: int | None = None, mode: str = "error") -> Any:
+    def take(self, indices: Any, axis: int | None = None, mode: str = "error", *, fill_value: Any = None) -> Any:
         """Elements by index; see ``dd.take``."""
-        return F.take(self, indices, axis, mode)
+        return F.take(self, indices, axis, mode, fill_value=fill_value)
 
-    def repeat(self, repeats: Any, axis: int | None = None) -> Any:
+    def repeat(self, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Any:
         """Each element several times; see ``dd.repeat``."""
-        return F.repeat(self, repeats, axis)
+        return F.repeat(self, repeats, axis, total_repeat_length=total_repeat_length)
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         """Two axes exchanged; see ``dd.swapaxes``."""
@@ -348,10 +370,10 @@ class Operators:
         """A diagonal; see ``dd.diagonal``."""
         return F.diagonal(self, offset, axis1, axis2)
 
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
         """The sum of a diagonal; see ``dd.trace``."""
-        return F.trace(self, offset, axis1, axis2)
+        return F.trace(self, offset, axis1, axis2, dtype)
 
-    def nonzero(self) -> tuple[Any, ...]:
-        """The indices of what is not zero, outside traces; see ``dd.nonzero``."""
-        return F.nonzero(self)
+    def nonzero(self, *, size: int | None = None, fill_value: Any = 0) -> tuple[Any, ...]:
+        """The indices of what is not zero; see ``dd.nonzero``."""
+        return F.nonzero(self, size=size, fill_value=fill_value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from numeric import Array, any_dtype, check, draw_array, floats, reals, seeds, s
 import dala_defn as dd
 from dala_defn import dtypes
 from dala_defn.dtypes import DType
+from dala_defn.operators import Operators
 
 PI = math.pi
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -274,3 +276,41 @@ def test_activations_at_the_edges() -> None:
     check(dd.nn.softmax(np.array([1e30, 0, -1e30], np.float32)), np.array([1.0, 0, 0]), dd.float32)
     check(dd.nn.logsumexp(np.array([-np.inf, -np.inf], np.float32)), np.asarray(-np.inf), dd.float32)
     check(dd.nn.logsumexp(np.array([np.inf, 0], np.float32)), np.asarray(np.inf), dd.float32)
+
+
+_OWN_SPELLING = {"astype", "dot", "reshape", "transpose"}  # by position and by name, or sizes one by one
+
+
+def test_methods_take_what_functions_take():
+    seen = 0
+    for name, method in vars(Operators).items():
+        function = getattr(dd, name, None)
+        if name.startswith("_") or name in _OWN_SPELLING or not callable(method) or function is None:
+            continue
+        taken, wanted = (
+            [(p.name, p.kind, p.default) for p in list(inspect.signature(f).parameters.values())[1:]]
+            for f in (method, function)
+        )
+        assert taken == wanted, name
+        seen += 1
+    assert seen > 20
+
+
+def test_methods_pass_on_what_they_take():
+    x = np.array([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
+    a, keep = dd.array(x), x > 1.5
+    for got, want in (
+        (a.sum(1, where=keep, initial=10), x.sum(1, where=keep, initial=10)),
+        (a.prod(where=keep, initial=2), x.prod(where=keep, initial=2)),
+        (a.max(0, where=keep, initial=0), x.max(0, where=keep, initial=0)),
+        (a.min(0, where=keep, initial=9), x.min(0, where=keep, initial=9)),
+        (a.mean(0, where=keep), x.mean(0, where=keep)),
+        (a.var(1, correction=1, where=keep), x.var(1, ddof=1, where=keep)),
+        (a.std(dtype="float64"), x.std()),
+        ((a > 2).any(0, where=keep), (x > 2).any(0, where=keep)),
+        ((a > 2).all(0, where=keep), (x > 2).all(0, where=keep)),
+        (a.cumsum(1, "float64", reverse=True), x[:, ::-1].cumsum(1)[:, ::-1]),
+        (a.trace(dtype="float64"), x.trace()),
+        (a.take(dd.array([9]), mode="fill", fill_value=7.0), [7.0]),
+    ):
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-12)
