@@ -235,11 +235,19 @@ class _Walk:
                 self._objects.append((index, x))
         elif _ours(type(x)):
             self._watch(index, "same", weak(x))  # a layer's arrays are watched by it
+            if self._first(index, x):
+                self._relied_on(index, x)
         elif _foreign(type(x)) and not hasattr(x, "__dict__"):
             self._watch(index, "equal", x)
         elif self._first(index, x):
             self.add("class", index, None, type(x), ".__class__")
             self._objects.append((index, x))
+            self._relied_on(index, x)
+
+    def _relied_on(self, index: int, x: Any) -> None:
+        """What the code of this package reads of an object, as its class says: that code is not looked at."""
+        for name in x.relied_on() if hasattr(type(x), "relied_on") else ():
+            self._child(index, name)
 
     def _function(self, index: int, f: types.FunctionType) -> None:
         """Closure cells, defaults and named globals; our own functions have nothing in their globals that changes."""

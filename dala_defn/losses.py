@@ -191,6 +191,10 @@ class Loss:
         self.options = options
         self.name: str = getattr(function, "__name__", type(function).__name__)
 
+    def relied_on(self) -> tuple[str, ...]:
+        """The attributes that a train step is made of: when one changes, it is traced again."""
+        return "function", "options"
+
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         """The loss of every sample."""
         return prepared(self.function)(y_true, y_pred, **self.options)

@@ -103,6 +103,10 @@ class Metric:
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.options = options
 
+    def relied_on(self) -> tuple[str, ...]:
+        """The attributes that a train step is made of: when one changes, it is traced again."""
+        return "function", "options"
+
     def __call__(self, y_true: Any, y_pred: Any) -> Any:
         """The metric of every sample."""
         return prepared(self.function)(y_true, y_pred, **self.options)

@@ -64,6 +64,13 @@ class Optimizer:
         self.learning_rate = learning_rate
         self.global_clipnorm = global_clipnorm
 
+    def relied_on(self) -> tuple[str, ...]:
+        """The attributes that a train step is made of: when one changes, it is traced again.
+
+        A learning rate that is a number is part of the state instead.
+        """
+        return tuple([n for n, x in vars(self).items() if n != "learning_rate" or callable(x)])
+
     def init(self, params: Any) -> dict[str, Any]:
         """The state before the first step.
 
@@ -91,6 +98,7 @@ class Optimizer:
         """Parameters and state after one step.
 
         Raises:
+            ArgumentError: when the state was made for other options.
             ArgumentTypeError: when the trees differ in structure.
 
         Example:
@@ -98,6 +106,13 @@ class Optimizer:
             >>> sgd.update(dd.array(1.0), dd.array(0.5), sgd.init(dd.array(1.0)))[0]
             array(0.95, dtype=float32)
         """
+        missing = [s for s in self.slots if s not in state]
+        if missing:
+            raise ArgumentError(
+                f"{self!r} needs {' and '.join(missing)}, which its state does not have",
+                rule="the options that say what the state holds are set before init or compile",
+                hint="model.compile again, or optimizer.init(params)",
+            )
         step = state["step"]
         rate = prepared(self.learning_rate)(step) if callable(self.learning_rate) else state["learning_rate"]
         if self.global_clipnorm is not None:
@@ -151,7 +166,11 @@ class SGD(Optimizer):
         self.momentum = momentum
         self.nesterov = nesterov
         self.weight_decay = _decay_of(weight_decay)
-        self.slots = ("velocity",) if momentum else ()
+
+    @property
+    def slots(self) -> tuple[str, ...]:  # type: ignore[override]
+        """A velocity, where there is a momentum."""
+        return ("velocity",) if self.momentum else ()
 
     def apply(self, p: Any, g: Any, rate: Any, count: Any, *slots: Any) -> tuple[Any, ...]:
         """The formula of the class."""

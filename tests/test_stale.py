@@ -405,3 +405,49 @@ def test_an_inner_function_may_hold_values_of_the_outer_trace():
         return inner(x)
 
     np.testing.assert_array_equal(np.asarray(outer(X)), X * 3)
+
+
+class Twice(dd.layers.Dense):
+    """A user's layer over one of ours, whose fields our code reads."""
+
+    def call(self, params, state, x, *, key=None, training=False):
+        y, state = super().call(params, state, x, key=key, training=training)
+        return y * 2, state
+
+
+@pytest.mark.parametrize("kind", [dd.layers.Dense, Twice])
+def test_an_option_of_a_layer_that_changes_is_seen(kind):
+    dense = kind(3, activation="relu", use_bias=False)
+    inner = dd.Sequential([dd.Input((3,)), dense])
+    model = dd.Sequential([dd.Input((3,)), dd.layers.Rescaling(-1.0), inner])
+    f, g = dd.defn(lambda x: dense(x)), dd.defn(lambda x: model(x) + 0)
+    for activation in ("relu", "linear", "linear", "tanh", "relu"):
+        dense.activation = activation
+        for x in (X[None], -X[None]):
+            eager = np.asarray(dense(x))
+            np.testing.assert_allclose(np.asarray(f(x)), eager, rtol=1e-6)
+            np.testing.assert_allclose(np.asarray(g(-x)), eager, rtol=1e-6)
+            np.testing.assert_allclose(model.predict(-x), eager, rtol=1e-6)
+
+
+def test_an_option_of_a_loss_or_an_optimizer_that_changes_is_seen():
+    model = dd.Sequential([dd.Input((3,)), dd.layers.Dense(2, kernel_initializer="zeros")])
+    loss = dd.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer = dd.optimizers.SGD(1.0)
+    model.compile(optimizer, loss)
+    x, y = X[None], np.array([0])
+    first = model.fit(x, y, verbose=0).history["loss"][0]
+    np.testing.assert_allclose(first, np.log(2), rtol=1e-6)
+    model.set_weights([np.zeros((3, 2), np.float32), np.zeros(2, np.float32)])
+    optimizer.weight_decay = 1.0
+    optimizer.global_clipnorm = 1e-6
+    model.fit(x, y, verbose=0)
+    assert np.abs(model.get_weights()[0]).max() <= 1e-6
+    loss.options["from_logits"] = False
+    model.set_weights([np.zeros((3, 2), np.float32), np.array([0.25, 0.75], np.float32)])
+    np.testing.assert_allclose(model.evaluate(x, y), -np.log(0.25), rtol=1e-6)
+    optimizer.momentum = 0.9
+    with pytest.raises(dd.ArgumentError, match="needs velocity, which its state does not have"):
+        model.fit(x, y, verbose=0)
+    model.compile(optimizer, loss)
+    model.fit(x, y, verbose=0)

@@ -154,6 +154,10 @@ class Layer(_Held):
         shown = ", ".join(f"{n}={x!r}" for n, x, default in given if x is not default and x != default)
         return f"{type(self).__name__}({shown})"
 
+    def relied_on(self) -> tuple[str, ...]:
+        """The attributes that what calls the layer is made of: when one changes, it is traced again."""
+        return tuple([f.name for f in fields(self)])
+
     # What follows keeps a layer's arrays for those who do not want to.
 
     @property

@@ -50,6 +50,10 @@ class LayerGraph(Layer):
                 return layer
         raise ArgumentError(f"there is no layer {name!r}", rule=f"layers: {', '.join(self.names.values())}")
 
+    def relied_on(self) -> tuple[str, ...]:
+        """The layers, and so what these rely on."""
+        return "trainable", "layers"
+
     def leaves(self, path: Path = (), trainable: bool = True) -> Iterator[tuple[Path, Layer, bool]]:
         """The layers that hold parameters, through nested models."""
         for layer in self.layers:

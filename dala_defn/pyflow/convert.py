@@ -104,7 +104,8 @@ def _rewritten(f: FunctionType) -> Rewritten | None:
 
 
 def _forget(key: int, _: Any) -> None:
-    _known.pop(key, None)
+    if _known is not None:  # it is, while Python is shutting down
+        _known.pop(key, None)
 
 
 def _make(code: CodeType, globals: Mapping[str, Any]) -> Rewritten | None:

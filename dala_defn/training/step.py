@@ -52,6 +52,10 @@ class Layout:
                     else:
                         self.aliases[name] = primary
 
+    def relied_on(self) -> tuple[str, ...]:
+        """What a step is made of: when it changes, the step is traced again."""
+        return ("model",)
+
     def variables(self) -> dict[str, Variable]:
         """Everything by name, in the order of the layers."""
         everything = {**self.trainable, **self.frozen, **self.state}
@@ -94,6 +98,10 @@ class Scores:
             self.names += [f"{o}_{m.name}" if several else m.name for m in own]
         if len(set(self.names)) != len(self.names):
             raise ArgumentError(f"two metrics have one name: {self.names}", hint="dd.metrics.Metric(f, name)")
+
+    def relied_on(self) -> tuple[str, ...]:
+        """What a step is made of: when it changes, the step is traced again."""
+        return "losses", "metrics"
 
     def __call__(self, outs: Any, ys: Sequence[Any], weights: Any) -> tuple[Any, Any]:
         """The loss to minimise (the mean over the batch) and the float64 sums, in the order of ``names``."""
