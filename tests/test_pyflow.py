@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import flow_loops  # noqa: F401  registers its programs
 import numpy as np
 import pytest
 from flow_programs import PROGRAMS
