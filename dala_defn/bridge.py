@@ -362,7 +362,7 @@ class Loaded:
         call = self._calls.get(key)
         outs = None if call is None else call(args)
         if outs is None:
-            outs = self._run(entry, args, types, donate)
+            outs = self.once(entry, args, types, donate)
             if call is None:
                 # The sizes of the arguments decide those of the results, so these are numbers now.
                 made = self.prepare(entry, args, [y._type for y in outs], donate)
@@ -373,9 +373,10 @@ class Loaded:
                             self._calls.popitem(last=False)
         return outs
 
-    def _run(
-        self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None
+    def once(
+        self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
     ) -> list[Array]:
+        """``run`` without preparing anything for the next."""
         engine = self.engine
         ffi = engine.ffi
         packed, keep = pack(engine, args, donate)

@@ -131,10 +131,10 @@ class Compiled:
         """The results, flat, of one run; one call into the runtime."""
         try:
             if self.watched is None or self.mode is None:
-                return self.executable.run(self.index, leaves + captures, self.results, self.donate)
+                return self.executable.once(self.index, leaves + captures, self.results, self.donate)
             given = [*leaves, *captures]
             with recording(self.watched, self.mode) as record:
-                outs = self.executable.run(self.index, given, self.results, self.donate)
+                outs = self.executable.once(self.index, given, self.results, self.donate)
             judge(record, outs, given)
             return outs
         except DalaError as error:

@@ -172,7 +172,7 @@ def exported(package: str, module: str, name: str) -> Edit:
 
 CUBE = """
 cube = unary(
-    "cube", {code}, lambda x: x * x * x, dtypes=FLOATS, vjp=lambda ct, x, y: (_msz(ct, 3 * x * x),),
+    "cube", {code}, lambda x: x * x * x, dtypes=FLOATS, vjp=lambda ct, x, y: (strong(ct, 3 * x * x),),
     sample=reals(-4, 4), doc="The third power, elementwise.",
 )  # fmt: skip
 """

@@ -28,6 +28,12 @@ class Executable(Protocol):
         """One run."""
         ...
 
+    def once(
+        self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
+    ) -> list[Array]:
+        """``run`` for a caller that prepares its calls by itself."""
+        ...
+
     def prepare(
         self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
     ) -> Callable[[Sequence[Any]], list[Array] | None] | None:

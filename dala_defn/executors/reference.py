@@ -272,6 +272,8 @@ class ReferenceExecutable:
         self.state.update(news)
         return results
 
+    once = run
+
     def prepare(
         self, entry: int, args: Sequence[Any], types: Sequence[Type], donate: Sequence[bool] | None = None
     ) -> Callable[[Sequence[Any]], list[Array] | None] | None:

@@ -12,7 +12,7 @@ from dala_defn.dtypes import ARRAYS, ELEMENTS, FLOATS, INEXACT, INTS, NUMBERS, N
 from dala_defn.errors import DTypeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit, type_of, zeros
-from dala_defn.ops.elementwise import binary, broadcast_tangent, elementwise_batch, unbroadcast
+from dala_defn.ops.elementwise import binary, broadcast_tangent, elementwise_batch, strong, unbroadcast
 from dala_defn.ops.samples import Array, away_from_zero, distinct, reals, spread
 from dala_defn.ops.spec import OPS, ZERO_GRAD, Case, OpSpec, check_dtype, check_same_dtype, define, outputs_flops
 from dala_defn.shapes import broadcast_shapes
@@ -20,10 +20,6 @@ from dala_defn.shapes import broadcast_shapes
 _BITS = (dtypes.bool_, *INTS)
 _INT_EXAMPLE = "(dd.array([4, 5]), dd.array([2, 3]))"
 _FLOAT_EXAMPLE = "(dd.array([4.0, 5.0]), dd.array([2.0, 3.0]))"
-
-
-def _product(ct: Any, d: Any) -> Any:
-    return OPS["mul_strong_zero"](ct, d)
 
 
 add = binary(
@@ -36,12 +32,12 @@ sub = binary(
 )  # fmt: skip
 mul = binary(
     "mul", 0x32, np.multiply, dtypes=NUMBERS, ulp_complex=2,
-    vjp=lambda ct, x, y, out: (_product(ct, y), _product(ct, x)),
+    vjp=lambda ct, x, y, out: (strong(ct, y), strong(ct, x)),
     sample=spread, ulp=1, doc="The product, elementwise; integers wrap.",
 )  # fmt: skip
 div = binary(
     "div", 0x33, np.true_divide, dtypes=INEXACT, cost=4, ulp_complex=4,
-    vjp=lambda ct, x, y, out: (_product(ct, 1 / y), _product(ct, -(out / y))), sample=reals(-4, 4),
+    vjp=lambda ct, x, y, out: (strong(ct, 1 / y), strong(ct, -(out / y))), sample=reals(-4, 4),
     sample_right=away_from_zero(0.3, 4), ulp=1, example="div" + _FLOAT_EXAMPLE,
     doc="The quotient, elementwise; by zero gives inf or NaN.",
 )  # fmt: skip
@@ -72,7 +68,7 @@ floor_divide = binary(
 )  # fmt: skip
 remainder = binary(
     "remainder", 0x35, np.remainder, dtypes=NUMERIC, cost=4, kernel=INTS,
-    vjp=lambda ct, x, y, out: (ct, _product(ct, -floor_divide(x, y))), sample=_off_boundary, sample_right=_twos, ulp=1,
+    vjp=lambda ct, x, y, out: (ct, strong(ct, -floor_divide(x, y))), sample=_off_boundary, sample_right=_twos, ulp=1,
     doc="What floor division leaves, elementwise, with the sign of the divisor. An integer modulo zero gives 0.",
 )  # fmt: skip
 
@@ -111,7 +107,7 @@ def _power_vjp(ct: Any, x: Any, p: Any, y: Any) -> tuple[Any, ...]:
     by_base = OPS["select"](OPS["equal"](p, zero), zero, p * OPS["power"](x, p - 1))
     at_zero = OPS["bitwise_and"](OPS["equal"](x, zero), OPS["greater_equal"](*_real_parts(p)))
     by_exponent = OPS["select"](at_zero, zero, y * OPS["log"](x))
-    return (_product(ct, by_base), _product(ct, by_exponent))
+    return (strong(ct, by_base), strong(ct, by_exponent))
 
 
 power = binary(
@@ -146,7 +142,7 @@ minimum = binary(
 
 def _arctan2_vjp(ct: Any, y: Any, x: Any, out: Any) -> tuple[Any, ...]:
     square = x * x + y * y
-    return (_product(ct, x / square), _product(ct, -(y / square)))
+    return (strong(ct, x / square), strong(ct, -(y / square)))
 
 
 arctan2 = binary(
@@ -164,7 +160,7 @@ def _strong_zero_vjp(ct: Any, a: Any, b: Any, out: Any) -> tuple[Any, ...]:
     # Where a is zero, b has no say, so what b receives must not be 0 * inf. Leaving a finite ct alone keeps the
     # derivative of ct * a by a, which higher derivatives need at a = 0 too.
     lost = OPS["bitwise_and"](OPS["equal"](a, lit(0, a.dtype)), OPS["bitwise_not"](OPS["isfinite"](ct)))
-    return (_product(ct, b), _product(OPS["select"](lost, lit(0, ct.dtype), ct), a))
+    return (strong(ct, b), strong(OPS["select"](lost, lit(0, ct.dtype), ct), a))
 
 
 mul_strong_zero = binary(

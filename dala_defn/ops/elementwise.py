@@ -126,6 +126,14 @@ def elementwise_batch(op: str) -> Rule:
     return batch
 
 
+def strong(ct: Any, d: Any) -> Any:
+    """A product in which a zero cotangent wins over whatever the derivative is.
+
+    Bounded derivatives take it too: in second derivatives they meet infinite cotangents.
+    """
+    return OPS["mul_strong_zero"](ct, d)
+
+
 def real_of_these(dtypes: Sequence[DType]) -> tuple[DType, ...]:
     """The dtypes that registers of a kernel hold."""
     return tuple([d for d in dtypes if d.kind in "biuf"])
@@ -257,4 +265,4 @@ def binary(
     )
 
 
-__all__ = ["ZERO_GRAD", "NoGrad", "binary", "unary"]
+__all__ = ["ZERO_GRAD", "NoGrad", "binary", "strong", "unary"]

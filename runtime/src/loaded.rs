@@ -191,7 +191,7 @@ impl<B: ExecBackend> LoadedProgram<B> {
             .collect::<Result<Vec<_>>>()?;
         let constant = |literal: &Literal, ty: &Ty| self.constant(literal, ty);
         let (limit, fault) = (self.options.memory_limit, self.options.fault.as_deref());
-        let planner = Planner::new(&self.program, &self.device, &constant, limit, fault);
+        let planner = Planner::new(&self.program, &constant, limit, fault);
         let plan = Arc::new(planner.plan(entry, types)?);
         for ((_, ty), port) in plan.body.results.iter().zip(&own.results) {
             if let Port::State(i) = port

@@ -4,13 +4,13 @@ use burn_backend::TensorMetadata;
 use burn_backend::tensor::{BoolTensor, Device, FloatTensor};
 use burn_std::{BoolStore, Bytes, Shape};
 
-use super::Call;
+use super::{Call, run};
 use crate::backend::{ExecBackend, item, no_host, shape_of};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::host::row::Kernel;
 use crate::host::{HostView, Out, binary, cast, nest, select, unary};
-use crate::op::{Binary, Unary};
+use crate::op::{Binary, Op, Unary};
 use crate::value::{Ty, Val};
 
 /// Burn's primitive for floats, for backends without host memory.
@@ -120,13 +120,36 @@ pub enum Map {
     Three(Kernel<3>),
 }
 
-impl<B: ExecBackend> Call<'_, B> {
-    /// True when only the kernel was wanted.
-    fn chosen(&self, map: impl FnOnce() -> Result<Map>) -> bool {
-        if let Some(choice) = self.choice {
-            choice.set(map().ok());
+/// The kernel of an elementwise op on host memory. None for other ops, and for what needs more than a kernel.
+pub fn kernel(op: &Op<usize>, types: &[Ty], out: &Ty) -> Result<Option<Map>> {
+    Ok(Some(match op {
+        Op::Unary(op) => Map::One(unary::kernel(*op, types[0].dtype)?),
+        Op::Binary(op) => Map::Two(binary::kernel(*op, types[0].dtype)?),
+        Op::Cast { .. } if types[0].dtype != out.dtype => {
+            Map::One(cast::kernel(types[0].dtype, out.dtype)?)
         }
-        self.choice.is_some()
+        Op::Select if out.dtype != DType::Key => Map::Three(select::kernel(out.dtype.itemsize())),
+        _ => return Ok(None),
+    }))
+}
+
+impl<B: ExecBackend> Call<'_, B> {
+    /// Runs a kernel on the operands.
+    pub(super) fn apply(mut self, map: Map) -> Result<Val<B>> {
+        match map {
+            Map::One(kernel) => {
+                let args = self.take()?;
+                self.map(kernel, args)
+            }
+            Map::Two(kernel) => {
+                let args = self.take()?;
+                self.map(kernel, args)
+            }
+            Map::Three(kernel) => {
+                let args = self.take()?;
+                self.map(kernel, args)
+            }
+        }
     }
 
     pub(super) fn identity(mut self) -> Result<Val<B>> {
@@ -135,54 +158,32 @@ impl<B: ExecBackend> Call<'_, B> {
     }
 
     pub(super) fn unary(mut self, op: Unary) -> Result<Val<B>> {
-        if self.chosen(|| Ok(Map::One(unary::kernel(op, self.types[0].dtype)?))) {
-            return Err(no_host::<B>(self.name));
-        }
         let [x] = self.take()?;
-        if !B::HOST {
-            return match (x, burn1::<B>(op)) {
-                (Val::Float(x), Some(f)) => Ok(Val::Float(f(x))),
-                _ => Err(no_host::<B>(self.name)),
-            };
+        match (x, burn1::<B>(op)) {
+            (Val::Float(x), Some(f)) => Ok(Val::Float(f(x))),
+            _ => Err(no_host::<B>(self.name)),
         }
-        self.map(unary::kernel(op, self.types[0].dtype)?, [x])
     }
 
     pub(super) fn cast(mut self) -> Result<Val<B>> {
         let (from, to) = (self.types[0].dtype, self.out.dtype);
-        if from != to && self.chosen(|| Ok(Map::One(cast::kernel(from, to)?))) {
-            return Err(no_host::<B>(self.name));
-        }
         let [x] = self.take()?;
-        if from == to {
-            return Ok(x);
+        match x {
+            x if from == to => Ok(x),
+            Val::Float(x) if to.is_float() => Ok(Val::Float(B::float_cast(x, to.to_burn().into()))),
+            _ => Err(no_host::<B>(self.name)),
         }
-        if !B::HOST {
-            return match x {
-                Val::Float(x) if to.is_float() => {
-                    Ok(Val::Float(B::float_cast(x, to.to_burn().into())))
-                }
-                _ => Err(no_host::<B>(self.name)),
-            };
-        }
-        self.map(cast::kernel(from, to)?, [x])
     }
 
     pub(super) fn binary(mut self, op: Binary) -> Result<Val<B>> {
-        if self.chosen(|| Ok(Map::Two(binary::kernel(op, self.types[0].dtype)?))) {
-            return Err(no_host::<B>(self.name));
-        }
         let [x, y] = self.take()?;
-        if !B::HOST {
-            return match (x, y, burn2::<B>(op)) {
-                (Val::Float(x), Val::Float(y), Some(f)) => Ok(Val::Float(f(
-                    stretched::<B>(x, &self.out.shape),
-                    stretched::<B>(y, &self.out.shape),
-                ))),
-                _ => Err(no_host::<B>(self.name)),
-            };
+        match (x, y, burn2::<B>(op)) {
+            (Val::Float(x), Val::Float(y), Some(f)) => Ok(Val::Float(f(
+                stretched::<B>(x, &self.out.shape),
+                stretched::<B>(y, &self.out.shape),
+            ))),
+            _ => Err(no_host::<B>(self.name)),
         }
-        self.map(binary::kernel(op, self.types[0].dtype)?, [x, y])
     }
 
     pub(super) fn select(mut self) -> Result<Val<B>> {
@@ -200,13 +201,7 @@ impl<B: ExecBackend> Call<'_, B> {
             let (x, y) = (stretched::<B>(x, shape), stretched::<B>(y, shape));
             return Ok(Val::Float(B::float_mask_where(y, cond, x)));
         }
-        if self.chosen(|| Ok(Map::Three(select::kernel(self.out.dtype.itemsize())))) {
-            return Err(no_host::<B>(self.name));
-        }
         let [cond, x, y] = self.take()?;
-        if self.out.dtype != DType::Key {
-            return self.map(select::kernel(self.out.dtype.itemsize()), [cond, x, y]);
-        }
         // A key is two words: the condition gets a last dim that stretches over both.
         let mut shape = shape_of::<B>(&cond).to_vec();
         shape.push(1);
@@ -224,15 +219,7 @@ impl<B: ExecBackend> Call<'_, B> {
             }
             Some((k, B::dense_mut(&mut args[k])?))
         });
-        let mut views = [HostView {
-            ptr: std::ptr::null(),
-            shape: &[],
-            strides: &[],
-            dtype: DType::U8,
-        }; N];
-        for (view, arg) in views.iter_mut().zip(&args) {
-            *view = B::view(arg).ok_or_else(|| no_host::<B>(self.name))?;
-        }
+        let views = views_of::<B, N>(self.name, args.iter().map(Ok))?;
         let storage;
         let shape = if self.out.dtype == DType::Key {
             storage = self.out.storage_shape();
@@ -250,6 +237,24 @@ impl<B: ExecBackend> Call<'_, B> {
         let val = args.into_iter().nth(k);
         val.ok_or_else(|| no_host::<B>(self.name))
     }
+}
+
+/// Where the numbers of operands lie.
+#[inline]
+pub fn views_of<'a, B: ExecBackend, const N: usize>(
+    name: &'static str,
+    vals: impl Iterator<Item = Result<&'a Val<B>>>,
+) -> Result<[HostView<'a>; N]> {
+    let mut views = [HostView {
+        ptr: std::ptr::null(),
+        shape: &[],
+        strides: &[],
+        dtype: DType::U8,
+    }; N];
+    for (view, val) in views.iter_mut().zip(vals) {
+        *view = B::view(val?).ok_or_else(|| no_host::<B>(name))?;
+    }
+    Ok(views)
 }
 
 /// A shape with axes of size 1 before it.
@@ -328,7 +333,6 @@ pub(super) fn convert<B: ExecBackend>(
         args: vec![x],
         types: &types,
         out: &out,
-        choice: None,
     };
-    c.cast()
+    run(c, &Op::Cast { dtype: to })
 }

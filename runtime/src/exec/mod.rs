@@ -13,19 +13,16 @@ mod reduction;
 mod route;
 mod window;
 
-pub use elementwise::{Map, map_into, map_new};
-
-use std::cell::Cell;
+pub use elementwise::{Map, kernel, map_into, map_new, views_of};
 
 use burn_backend::tensor::Device;
 use burn_std::Bytes;
 
 use crate::backend::{ExecBackend, no_host};
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::host::indexing::Update;
 use crate::host::reduce::Reduce;
-use crate::op::{Binary, Family, Op};
+use crate::op::{Binary, Op};
 use crate::value::{Ty, Val};
 
 /// One op with its operands.
@@ -35,8 +32,6 @@ struct Call<'a, B: ExecBackend> {
     args: Vec<Val<B>>,
     types: &'a [Ty],
     out: &'a Ty,
-    /// Set when nothing is to be run: takes the kernel that would be.
-    choice: Option<&'a Cell<Option<Map>>>,
 }
 
 impl<B: ExecBackend> Call<'_, B> {
@@ -83,7 +78,6 @@ pub fn execute<B: ExecBackend>(
         args,
         types: arg_types,
         out,
-        choice: None,
     };
     run(c, op).map_err(|e| e.at_op(name))
 }
@@ -94,33 +88,12 @@ fn is_recorded(op: &Op<usize>, args: &[Ty], out: &Ty) -> bool {
     out.dtype.is_float() && args.iter().any(|t| t.dtype.is_float()) && !steps
 }
 
-/// The kernel of an elementwise op on host memory, for plans to choose once; none where there is no such kernel.
-pub fn choose<B: ExecBackend>(
-    device: &Device<B>,
-    op: &Op<usize>,
-    arg_types: &[Ty],
-    out: &Ty,
-) -> Option<Map> {
-    let family = op.info().family;
-    let elementwise = matches!(family, Family::Unary | Family::Binary | Family::Ternary);
-    if !B::HOST || !elementwise || out.dtype == DType::Key {
-        return None;
-    }
-    let choice = Cell::new(None);
-    let c: Call<'_, B> = Call {
-        device,
-        name: op.info().name,
-        args: Vec::new(),
-        types: arg_types,
-        out,
-        choice: Some(&choice),
-    };
-    // What has no kernel fails for the want of operands.
-    let _ = run(c, op);
-    choice.take()
-}
-
 fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
+    if B::HOST
+        && let Some(map) = kernel(op, c.types, c.out)?
+    {
+        return c.apply(map);
+    }
     match op {
         Op::Unary(op) => c.unary(*op),
         Op::StopGradient => c.identity(),

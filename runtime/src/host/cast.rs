@@ -1,11 +1,13 @@
 //! Conversions between dtypes: floats truncate and saturate to integers, integers wrap, everything else rounds.
 
+use burn_std::Bytes;
 use half::{bf16, f16};
 
-use super::bad_dtype;
+use super::nest;
 use super::num::Flag;
 use super::row::{Kernel, Row, Stage, row1, turn1};
 use super::stage;
+use super::{HostView, Out, bad_dtype};
 use crate::dtype::DType;
 use crate::error::Result;
 
@@ -112,5 +114,54 @@ pub fn kernel(from: DType, to: DType) -> Result<Kernel<1>> {
     match from_hub(hub(from), to) {
         Some(row) => Ok(Kernel::cheap(row).staged(to_hub(from), None)),
         None => Err(bad_dtype("cast", to)),
+    }
+}
+
+/// Dense `x` in another dtype, densely.
+pub fn convert(x: &HostView<'_>, to: DType) -> Result<Bytes> {
+    let mut out = Out::new(x.elements(), to.itemsize());
+    let kernel = kernel(x.dtype, to)?;
+    let itemsizes = [x.dtype.itemsize()];
+    // SAFETY: `out` is new and has room; the run writes every element.
+    Ok(unsafe {
+        nest::run(kernel, x.shape, [*x], itemsizes, out.ptr(), to.itemsize());
+        out.finish()
+    })
+}
+
+/// Runs `work` on `x` in dtype `inner`. With `back`, the result is brought back to the dtype of `x`.
+pub fn within(
+    x: &HostView<'_>,
+    inner: DType,
+    back: bool,
+    work: &dyn Fn(&HostView<'_>) -> Result<Bytes>,
+) -> Result<Bytes> {
+    let outer = x.dtype;
+    if inner.itemsize() == outer.itemsize() {
+        // The same bits: `inner` differs in its sign at most.
+        return work(&HostView { dtype: inner, ..*x });
+    }
+    let bytes = convert(x, inner)?;
+    let strides = super::dense_strides(x.shape);
+    let result = work(&dense_view(&bytes, x.shape, &strides, inner))?;
+    if !back {
+        return Ok(result);
+    }
+    let n = result.len() / inner.itemsize();
+    convert(&dense_view(&result, &[n], &[1], inner), outer)
+}
+
+/// A view of dense bytes.
+pub fn dense_view<'a>(
+    bytes: &'a Bytes,
+    shape: &'a [usize],
+    strides: &'a [isize],
+    dtype: DType,
+) -> HostView<'a> {
+    HostView {
+        ptr: bytes.as_ptr(),
+        shape,
+        strides,
+        dtype,
     }
 }

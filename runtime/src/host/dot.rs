@@ -2,8 +2,9 @@
 
 use burn_std::Bytes;
 
+use super::cast::within;
 use super::num::Num;
-use super::stage::{ring, within};
+use super::stage::ring;
 use super::{GRAIN, HostView, Out, Shared, parallel, rows_per_task};
 use crate::error::Result;
 

@@ -2,9 +2,10 @@
 
 use burn_std::Bytes;
 
+use super::cast::convert;
 use super::nest;
 use super::num::Num;
-use super::stage::{convert, ring};
+use super::stage::ring;
 use super::{FINE_GRAIN, GRAIN, HostView, Out, Shared, cast, parallel, rows_per_task};
 use crate::dtype::DType;
 use crate::error::{Error, Result};

@@ -2,9 +2,10 @@
 
 use burn_std::Bytes;
 
+use super::cast::{convert, dense_view};
 use super::copy::copy;
 use super::num::Num;
-use super::stage::{convert, dense_view, ring};
+use super::stage::ring;
 use super::{FINE_GRAIN, GRAIN, HostView, Out, dense_strides, parallel};
 use crate::dtype::DType;
 use crate::error::Result;

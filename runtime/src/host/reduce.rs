@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use burn_std::Bytes;
 
+use super::cast::within;
 use super::num::{Elem, Num};
-use super::stage::{home, ring, within};
+use super::stage::{home, ring};
 use super::{GRAIN, HostView, Out, Shared, bad_dtype, parallel, rows_per_task};
 use crate::dtype::DType;
 use crate::error::Result;

@@ -2,8 +2,9 @@
 
 use burn_std::Bytes;
 
+use super::cast::within;
 use super::num::{Elem, Num};
-use super::stage::{home, ring, within};
+use super::stage::{home, ring};
 use super::{GRAIN, HostView, Out, bad_dtype, parallel, rows_per_task};
 use crate::error::Result;
 

@@ -3,15 +3,11 @@
 //! Small integers wrap the same when an op is done in `i32` and cut off, small floats are computed in `f32` and rounded
 //! once anyway, and `u32` fits into `i64`.
 
-use burn_std::Bytes;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-use super::nest;
 use super::row::{Stage, turn1};
-use super::{HostView, Out, cast};
 use crate::dtype::DType;
-use crate::error::Result;
 
 /// The dtype in which an op on `dtype` is computed that looks at the order or the size of values.
 pub fn home(dtype: DType) -> DType {
@@ -89,54 +85,5 @@ where
     unsafe {
         let to = std::slice::from_raw_parts_mut(out.cast::<H>(), n);
         to.convert_from_f32_slice(std::slice::from_raw_parts(args[0].cast(), n));
-    }
-}
-
-/// Dense `x` in another dtype, densely.
-pub fn convert(x: &HostView<'_>, to: DType) -> Result<Bytes> {
-    let mut out = Out::new(x.elements(), to.itemsize());
-    let kernel = cast::kernel(x.dtype, to)?;
-    let itemsizes = [x.dtype.itemsize()];
-    // SAFETY: `out` is new and has room; the run writes every element.
-    Ok(unsafe {
-        nest::run(kernel, x.shape, [*x], itemsizes, out.ptr(), to.itemsize());
-        out.finish()
-    })
-}
-
-/// Runs `work` on `x` in dtype `inner`. With `back`, the result is brought back to the dtype of `x`.
-pub fn within(
-    x: &HostView<'_>,
-    inner: DType,
-    back: bool,
-    work: &dyn Fn(&HostView<'_>) -> Result<Bytes>,
-) -> Result<Bytes> {
-    let outer = x.dtype;
-    if inner.itemsize() == outer.itemsize() {
-        // The same bits: `inner` differs in its sign at most.
-        return work(&HostView { dtype: inner, ..*x });
-    }
-    let bytes = convert(x, inner)?;
-    let strides = super::dense_strides(x.shape);
-    let result = work(&dense_view(&bytes, x.shape, &strides, inner))?;
-    if !back {
-        return Ok(result);
-    }
-    let n = result.len() / inner.itemsize();
-    convert(&dense_view(&result, &[n], &[1], inner), outer)
-}
-
-/// A view of dense bytes.
-pub fn dense_view<'a>(
-    bytes: &'a Bytes,
-    shape: &'a [usize],
-    strides: &'a [isize],
-    dtype: DType,
-) -> HostView<'a> {
-    HostView {
-        ptr: bytes.as_ptr(),
-        shape,
-        strides,
-        dtype,
     }
 }

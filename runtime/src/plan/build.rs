@@ -6,7 +6,7 @@ use crate::backend::ExecBackend;
 use crate::dim::Env;
 use crate::dtype::DType;
 use crate::error::{Error, Result, Status};
-use crate::exec::choose;
+use crate::exec::kernel;
 use crate::infer::{has_scratch, infer, is_infallible, scratch_bytes};
 use crate::op::Op;
 use crate::program::Node;
@@ -309,12 +309,11 @@ impl<B: ExecBackend> Builder<'_, B> {
         }
         let fault = self.planner.is_faulty(draft.name);
         let work = match draft.work {
-            Work::Op(op) if !fault => {
-                match choose::<B>(self.planner.device, &op, &arg_types, &outs[0]) {
-                    Some(map) => Work::Map(map),
-                    None => Work::Op(op),
-                }
-            }
+            // What has no kernel for its dtypes says so when it runs.
+            Work::Op(op) if B::HOST && !fault => match kernel(&op, &arg_types, &outs[0]) {
+                Ok(Some(map)) => Work::Map(map),
+                _ => Work::Op(op),
+            },
             Work::Kernel(mut fused) => {
                 fused.in_place.retain(|(k, _)| {
                     let same = draft.args.iter().filter(|v| **v == draft.args[*k]);

@@ -12,8 +12,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use burn_backend::tensor::Device;
-
 use crate::attrs::Literal;
 use crate::backend::ExecBackend;
 use crate::dim::Env;
@@ -153,7 +151,6 @@ struct Planned<B: ExecBackend> {
 /// What planning needs besides the program.
 pub struct Planner<'a, B: ExecBackend> {
     program: &'a Program,
-    device: &'a Device<B>,
     constant: &'a dyn Fn(&Literal, &Ty) -> Result<Val<B>>,
     memory_limit: usize,
     fault: Option<&'a str>,
@@ -164,14 +161,12 @@ impl<'a, B: ExecBackend> Planner<'a, B> {
     /// `constant` gives the value of a constant; every execution of the op `fault` will panic.
     pub fn new(
         program: &'a Program,
-        device: &'a Device<B>,
         constant: &'a dyn Fn(&Literal, &Ty) -> Result<Val<B>>,
         memory_limit: usize,
         fault: Option<&'a str>,
     ) -> Self {
         Planner {
             program,
-            device,
             constant,
             memory_limit,
             fault,

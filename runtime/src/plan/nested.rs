@@ -11,7 +11,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::host::dense_strides;
 use crate::kernels;
-use crate::op::Op;
+use crate::op::{Family, Op};
 use crate::value::Ty;
 
 fn bad(message: String) -> Error {
@@ -289,14 +289,9 @@ impl<B: ExecBackend> Planner<'_, B> {
     fn is_elementwise(&self, function: usize) -> bool {
         self.program.functions[function].nodes.iter().all(|node| {
             matches!(
-                node.op,
-                Op::Unary(_)
-                    | Op::Binary(_)
-                    | Op::Select
-                    | Op::Cast { .. }
-                    | Op::Constant { .. }
-                    | Op::BroadcastTo { .. }
-            )
+                node.op.info().family,
+                Family::Unary | Family::Binary | Family::Ternary
+            ) || matches!(node.op, Op::Constant { .. } | Op::BroadcastTo { .. })
         })
     }
 }

@@ -8,12 +8,10 @@ use std::cell::{Cell, RefCell};
 
 use burn_backend::tensor::Device;
 
-use crate::backend::{ExecBackend, no_host};
-use crate::dtype::DType;
+use crate::backend::ExecBackend;
 use crate::effects::Poll;
 use crate::error::{Error, Result};
-use crate::exec::{Map, execute, map_into, map_new};
-use crate::host::HostView;
+use crate::exec::{Map, execute, map_into, map_new, views_of};
 use crate::host::row::Kernel;
 use crate::panics;
 use crate::plan::{Body, Origin, Plan, Source, Step, Work};
@@ -124,16 +122,8 @@ impl<B: ExecBackend> Run<'_, B> {
                 break;
             }
         }
-        let mut views = [HostView {
-            ptr: std::ptr::null(),
-            shape: &[],
-            strides: &[],
-            dtype: DType::U8,
-        }; N];
-        for (view, source) in views.iter_mut().zip(&step.args) {
-            let val = look(frame, source)?;
-            *view = B::view(val).ok_or_else(|| no_host::<B>(step.name))?;
-        }
+        let operands = step.args.iter().map(|source| look(frame, source));
+        let views = views_of::<B, N>(step.name, operands)?;
         let out = &step.outs[0];
         let (shape, itemsize) = (&out.shape, out.dtype.itemsize());
         let val = match free {
