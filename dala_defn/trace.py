@@ -33,31 +33,32 @@ from dala_defn.errors import (
 from dala_defn.ir import Graph, Literal, Node, Type, Value
 from dala_defn.ir.graph import frozen
 from dala_defn.operators import Operators
+from dala_defn.ops.creation import constant as CONSTANT
 from dala_defn.ops.random import SPLIT
 from dala_defn.ops.spec import OPS, OpSpec
 from dala_defn.shapes import Condition, Known, Shape, install_known, may, parse_dim, same_size
-from dala_defn.sources import PACKAGE, Mark, Place, here
+from dala_defn.sources import PACKAGE, Mark, Place, mark
+
+RANDOM_BITS = OPS["random_bits"]
 
 
 class Tracer(Operators):
     """A value inside a trace: it has a shape and a dtype, but no numbers yet."""
 
-    __slots__ = ("_trace", "_value", "weak")
+    __slots__ = ("_trace", "_value", "dtype", "shape", "weak")
+
+    shape: Shape
+    """The sizes; ints or symbolic dims."""
+    dtype: DType
+    """The element type."""
 
     def __init__(self, trace: Trace, value: Value, weak: str | None = None) -> None:
         self._trace = trace
         self._value = value
+        type = value.type
+        self.dtype = type.dtype
+        self.shape = type.shape
         self.weak = weak  # the kind of the Python number that it stands for, when it does
-
-    @property
-    def shape(self) -> Shape:
-        """The sizes; ints or symbolic dims."""
-        return self._value.type.shape
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return self._value.type.dtype
 
     def __repr__(self) -> str:
         return f"<traced {self._value.type}>"
@@ -120,37 +121,45 @@ class Trace:
         self.inputs.append(value)
         return Tracer(self, value, weak)
 
-    def place(self) -> Place | None:
-        """The source place of what is being recorded; none in a function that is shared, whose calls have theirs."""
-        return here(_layers.path) if self.located else None
+    def place(self, depth: int = 1) -> Place | None:
+        """The source place of what is being recorded; none in a function that is shared, whose calls have theirs.
+
+        ``depth`` frames from here on are known to be none of the user's.
+        """
+        return mark(_layers.path, depth) if self.located else None
 
     def record(self, spec: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Tracer, ...]:
         """Adds a node; gives its outputs."""
-        if spec.name == "constant":
+        if spec is CONSTANT:
             known = self._literals.get(attrs["value"])
             if known is not None:
                 return (known,)
         values, given = [], []  # filled by a loop: a comprehension is a call
         for a in args:
-            v = a._value if type(a) is Tracer and a._trace is self else self.lift(a)._value
+            v = a._value if a.__class__ is Tracer and a._trace is self else self.lift(a)._value
             values.append(v)
             given.append(v.type)
         try:
-            types = spec.infer(*given, **attrs)
+            types = spec.infer(*given, **attrs) if attrs else spec.infer(*given)
         except DalaError as error:
             alike = self._alike(error, values, spec.name)
             if alike is not None:
                 return self.record(spec, alike, attrs)
             raise explain(error, args) from None
-        node = Node(spec.name, tuple(values), attrs, types, self.place())
-        if spec.name == "random_bits" and type(self) is Trace:
+        node = Node(spec.name, tuple(values), attrs, types, self.place(3))  # of this, the door, and its caller
+        if spec is RANDOM_BITS and type(self) is Trace:
             self._use(values[0], node)
         self.nodes.append(node)
         made = node.outputs
         outs = (Tracer(self, made[0]),) if len(made) == 1 else tuple([Tracer(self, v) for v in made])
-        if spec.name == "constant":
+        if spec is CONSTANT:
             self._literals[attrs["value"]] = outs[0]
         return outs
+
+    def constant(self, literal: Literal) -> Tracer:
+        """A constant, once in the graph."""
+        known = self._literals.get(literal)
+        return self.record(CONSTANT, (), {"value": literal})[0] if known is None else known
 
     def _alike(self, error: DalaError, values: Sequence[Value], op: str) -> tuple[Tracer, ...] | None:
         """The operands with one size in the place of another, when an op needs them equal and they may be."""
@@ -228,9 +237,7 @@ class Trace:
         elif not isinstance(x, (Array, np.ndarray, np.generic)):
             if dtypes.weak_kind(x) is not None:
                 dtype = dtypes.promote_weak(None, dtypes.weak_kind(x) or "")
-                return self.lift(
-                    self.record(OPS["constant"], (), {"value": Literal(dtypes.scalar_array(x, dtype), dtype)})[0]
-                )
+                return self.constant(Literal(dtypes.scalar_array(x, dtype), dtype))
             raise TraceError(f"{type(x).__name__} is no array", code="E403")
         known = self._captured.get(id(x))
         if known is None:

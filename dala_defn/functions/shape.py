@@ -41,6 +41,8 @@ def reshape(x: Any, shape: Any, *more: Any, copy: bool | None = None) -> Any:
     """
     x = value(x)
     given = shape if isinstance(shape, (tuple, list)) and not more else (shape, *more)
+    if all(type(d) is int and d >= 0 for d in given):
+        return same(x) if tuple(given) == tuple(x.shape) else OPS["reshape"](x, shape=tuple(given))
     wanted = list(given)
     unknown = [i for i, d in enumerate(wanted) if not isinstance(d, (DimExpr, str)) and d == -1]
     if len(unknown) > 1:

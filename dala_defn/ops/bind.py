@@ -35,6 +35,10 @@ class Recorder(Protocol):
         """The outputs of the op, as traced values."""
         ...
 
+    def constant(self, literal: Any) -> Any:
+        """A constant, as a traced value."""
+        ...
+
 
 EagerHandler = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], tuple[Any, ...]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from dala_defn.dtypes import DType
 from dala_defn.errors import DTypeError, GradientError, ShapeError
 from dala_defn.ir.graph import Graph
 from dala_defn.ir.types import Type
-from dala_defn.ops.bind import bind
+from dala_defn.ops.bind import bind, traces
 from dala_defn.shapes import Dim, size
 
 Array = np.ndarray[Any, Any]
@@ -26,6 +27,9 @@ class Case:
     args: tuple[Array, ...]
     attrs: Mapping[str, Any]
     smooth: bool = True  # whether derivatives exist at this point
+
+
+NO_ATTRS: Attrs = MappingProxyType({})  # what all nodes without attributes share
 
 
 class ZeroGrad:
@@ -194,7 +198,8 @@ class OpSpec:
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Applies the op to values of the right dtypes; one output comes as itself, several as a tuple."""
-        outs = bind(self, args, attrs)
+        stack = traces.stack  # ``bind``, without a call of it
+        outs = stack[-1].record(self, args, attrs or NO_ATTRS) if stack else bind(self, args, attrs)
         return outs[0] if len(outs) == 1 else outs
 
     def __repr__(self) -> str:

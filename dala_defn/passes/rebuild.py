@@ -25,7 +25,7 @@ class Rebuild(Trace):
         self._place: Place | None = None
         self._instead: dict[Value, Value] = {}
 
-    def place(self) -> Place | None:
+    def place(self, depth: int = 1) -> Place | None:
         """The place of the node that is being replaced or differentiated."""
         return self._place
 
