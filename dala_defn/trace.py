@@ -38,6 +38,7 @@ from dala_defn.ops.random import SPLIT
 from dala_defn.ops.spec import OPS, OpSpec
 from dala_defn.shapes import Condition, Known, Shape, install_known, may, parse_dim, same_size
 from dala_defn.sources import PACKAGE, Mark, Place, mark
+from dala_defn.stack import room
 
 RANDOM_BITS = OPS["random_bits"]
 
@@ -367,12 +368,14 @@ growing = _Growing()
 def tracing(trace: Trace) -> Iterator[Trace]:
     """Makes ``trace`` the innermost one; whatever happens, it is left and closed."""
     with growing:
+        room.make(ops.open_traces() + 1)
         ops.push_trace(trace)
         try:
             yield trace
         finally:
             trace.open = False
             ops.pop_trace(trace)
+            room.make(ops.open_traces())
 
 
 _preparers: list[Callable[[Any], Any]] = []

@@ -17,7 +17,7 @@ from dala_defn.ops import (
     unary,
     window,
 )
-from dala_defn.ops.bind import bind, current_trace, install_eager, pop_trace, push_trace
+from dala_defn.ops.bind import bind, current_trace, install_eager, open_traces, pop_trace, push_trace
 from dala_defn.ops.creation import lit
 from dala_defn.ops.spec import OPS, OpSpec
 
@@ -64,6 +64,7 @@ __all__ = [
     "current_trace",
     "install_eager",
     "lit",
+    "open_traces",
     "parse",
     "pop_trace",
     "push_trace",

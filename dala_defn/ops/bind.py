@@ -70,6 +70,11 @@ def current_trace() -> Recorder | None:
     return stack[-1] if stack else None
 
 
+def open_traces() -> int:
+    """How many traces are open in this thread."""
+    return len(traces.stack)
+
+
 def push_trace(trace: Recorder) -> None:
     """Enters a trace."""
     traces.stack.append(trace)
