@@ -12,6 +12,7 @@ pub mod copy;
 pub mod dot;
 pub mod im2col;
 pub mod indexing;
+pub mod matrix;
 pub mod nest;
 pub mod num;
 pub mod order;

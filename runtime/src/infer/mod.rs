@@ -3,6 +3,7 @@
 
 mod contraction;
 mod elementwise;
+mod matrix;
 mod movement;
 mod reduction;
 mod scratch;
@@ -178,6 +179,13 @@ impl<'a> Rule<'a> {
                 low,
                 high,
             } => self.window_pick(window, strides, low, high),
+            Op::Cholesky { pairs } => self.factors(*pairs, matrix::same),
+            Op::Lu { pairs } => self.factors(*pairs, matrix::lu),
+            Op::Qr { pairs } => self.factors(*pairs, matrix::qr),
+            Op::Complement { pairs } => self.factors(*pairs, matrix::complement),
+            Op::Eigh { vectors, pairs } => self.factors(*pairs, matrix::eigh(*vectors)),
+            Op::Svd { vectors, pairs } => self.factors(*pairs, matrix::svd(*vectors)),
+            Op::Solve { pairs } | Op::TriangularSolve { pairs, .. } => self.solution(*pairs),
             Op::RandomWrap => self.random_wrap(),
             Op::RandomUnwrap => self.random_unwrap(),
             Op::RandomFoldIn => self.random_fold_in(),
@@ -261,6 +269,7 @@ pub fn is_infallible(op: &Op<usize>) -> bool {
         | Family::Contraction
         | Family::Window
         | Family::Random
+        | Family::Matrix
         | Family::Structure
         | Family::Effect => false,
     }
