@@ -8,7 +8,7 @@ from typing import Any
 from dala_defn import dtypes
 from dala_defn import functions as F
 from dala_defn.errors import ArgumentError, ShapeError
-from dala_defn.functions.base import convert, dtype_of, owned, real
+from dala_defn.functions.base import convert, dim_value, dtype_of, owned, real
 from dala_defn.linalg.norms import norm
 from dala_defn.linalg.results import adjoint, derived, epsilon, matrix
 from dala_defn.linalg.solving import inv
@@ -24,9 +24,8 @@ def _relative(name: str, x: Any, one: Any, other: Any) -> Any:
     given = other if one is None else one
     if given is not None:
         return convert(given, real_dtype(x))
-    sizes = [d if isinstance(d, int) else F.dim_value(d, dtypes.float32) for d in x.shape[-2:]]
-    most = max(sizes) if all(isinstance(d, int) for d in sizes) else F.maximum(*sizes)
-    return convert(most * epsilon(dtype_of(x)), real_dtype(x))
+    most = F.maximum(*(dim_value(d, real_dtype(x)) for d in x.shape[-2:]))
+    return most * epsilon(dtype_of(x))
 
 
 def _pinv(x: Any, rtol: Any) -> Any:

@@ -279,7 +279,11 @@ def _cofactors(x: Any, det: Any) -> Any:
     """The derivative of the determinant by each element, for matrices with an inverse or without."""
 
     def regular(x: Any) -> Any:
-        return det[..., None, None] * F.matrix_transpose(inv(x))
+        # Of one and the same factors: a last pivot that is only rounding cancels.
+        factors = lu_factor(x)
+        pivots = F.diagonal(factors.lu, 0, -2, -1)
+        size = F.prod(pivots, -1) * _parity(factors.permutation, dtype_of(pivots))
+        return size[..., None, None] * lu_solve(factors, identity(x, x.shape[-1]), 1)
 
     def singular(x: Any) -> Any:
         # x = U S V.H has the cofactors conj(U) C V.T, times det(U V.H), with those of S on the diagonal of C.

@@ -27,6 +27,15 @@ MATRICES = (float32, float64, complex64, complex128)
 # Types.
 
 
+def _not_taken(name: str, t: Type, taken: Sequence[DType]) -> DTypeError:
+    return DTypeError(
+        f"{name} does not take {t.dtype}",
+        op=name,
+        rule="one of " + ", ".join(d.name for d in taken),
+        hint="x.astype(dd.float32)",
+    )
+
+
 def check_matrix(name: str, t: Type) -> tuple[Dim, Dim]:
     """The sizes of the matrices.
 
@@ -35,12 +44,7 @@ def check_matrix(name: str, t: Type) -> tuple[Dim, Dim]:
         ShapeError: for less than two axes.
     """
     if t.dtype not in MATRICES:
-        raise DTypeError(
-            f"{name} does not take {t.dtype}",
-            op=name,
-            rule="one of " + ", ".join(d.name for d in MATRICES),
-            hint="x.astype(dd.float32)",
-        )
+        raise _not_taken(name, t, MATRICES)
     if t.ndim < 2:
         raise ShapeError(f"{name} needs matrices in the last two axes, not {show(t.shape)}", op=name)
     return t.shape[-2], t.shape[-1]
@@ -319,7 +323,9 @@ def _parts(x: Any, sign: int = 1) -> Any:
 
 
 def _complex_type(name: str, t: Type) -> Type:
-    if t.dtype not in REAL or not t.shape or t.shape[-1] != 2:
+    if t.dtype not in REAL:
+        raise _not_taken(name, t, REAL)
+    if not t.shape or t.shape[-1] != 2:
         raise ShapeError(f"{name}: {t} does not hold pairs of parts in its last axis", op=name)
     return Type(complex_of(t.dtype), t.shape[:-1])
 
