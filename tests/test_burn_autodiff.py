@@ -28,7 +28,7 @@ EXCEPTIONS: dict[str, str] = {}
 
 
 def differentiable() -> list[OpSpec]:
-    """Every op of the table from floats to floats, but those that hold functions or effects, or run on the host only."""
+    """Every op of the table from floats to floats, but those with functions or effects or that are the host's."""
     return [
         s
         for s in OPS.values()

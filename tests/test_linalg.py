@@ -56,6 +56,11 @@ def leaves(x: Any) -> list[Any]:
     return list(x) if isinstance(x, tuple) else [x]
 
 
+def of(f: Callable[..., Any], *given: Any) -> Callable[[Any], Any]:
+    """A function of the module alone."""
+    return lambda m: f(m, *given)
+
+
 A, B, C = draw((4, 4)), draw((4, 3), seed=1), draw((2, 3, 3), seed=2)
 TALL, WIDE = draw((5, 3), seed=3), draw((3, 5), seed=4)
 SPD = definite(4)
@@ -105,19 +110,17 @@ SAME = {
         lambda m: tuple(m.linalg.lstsq(TALL, draw((5, 2)))),
         lambda m: tuple(m.linalg.lstsq(WIDE, draw((3, 2)))),
     ),
-    "cond": tuple(
-        (lambda p: lambda m: m.linalg.cond(C, p))(p) for p in (None, 2, -2, 1, -1, np.inf, -np.inf, "fro", "nuc")
-    ),
+    "cond": tuple(of(lambda m, p: m.linalg.cond(C, p), p) for p in (None, 2, -2, 1, -1, np.inf, -np.inf, "fro", "nuc")),
     "norm": tuple(
-        (lambda p, axis, keep: lambda m: m.linalg.norm(draw((2, 3, 4)), p, axis, keep))(p, axis, keep)
+        of(lambda m, p, axis, keep: m.linalg.norm(draw((2, 3, 4)), p, axis, keep), p, axis, keep)
         for p in (2, -2, "nuc")
         for axis in ((0, 1), (2, 0), (-1, -2))
         for keep in (False, True)
     ),
     "matrix_norm": tuple(
-        (lambda p: lambda m: m.linalg.matrix_norm(C, ord=p))(p) for p in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
+        of(lambda m, p: m.linalg.matrix_norm(C, ord=p), p) for p in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
     ),
-    "matrix_power": tuple((lambda n: lambda m: m.linalg.matrix_power(C, n))(n) for n in (-3, -1, 0, 1, 3)),
+    "matrix_power": tuple(of(lambda m, n: m.linalg.matrix_power(C, n), n) for n in (-3, -1, 0, 1, 3)),
     "tensorinv": (
         lambda m: m.linalg.tensorinv(draw((4, 6, 8, 3))),
         lambda m: m.linalg.tensorinv(draw((24, 8, 3)), ind=1),
@@ -241,7 +244,9 @@ def test_exponentials(dtype: Any, scale: float) -> None:
         with dd.using(executor):
             for got in (linalg.expm(x), dd.defn(lambda t: linalg.expm(t))(x)):
                 assert np.asarray(got).dtype == dtype
-                close(np.asarray(got) / np.abs(want).max(), want / np.abs(want).max(), 30 * max(scale, 1) * bound(dtype))
+                close(
+                    np.asarray(got) / np.abs(want).max(), want / np.abs(want).max(), 30 * max(scale, 1) * bound(dtype)
+                )
     assert np.isnan(np.asarray(linalg.expm(np.eye(2) * 1e9))).all()
     nilpotent = np.array([[0.0, 1e7], [0, 0]])
     assert np.isnan(np.asarray(linalg.expm(nilpotent))).any()
@@ -367,7 +372,10 @@ def test_only_the_triangle_that_is_named_is_read() -> None:
     low[np.triu_indices(3, 1)] = np.nan
     high[np.tril_indices(3, -1)] = np.nan
     spd = definite(3)
-    lows, highs = np.tril(spd) + np.triu(np.full((3, 3), np.nan), 1), np.triu(spd) + np.tril(np.full((3, 3), np.nan), -1)
+    lows, highs = (
+        np.tril(spd) + np.triu(np.full((3, 3), np.nan), 1),
+        np.triu(spd) + np.tril(np.full((3, 3), np.nan), -1),
+    )
     for executor in ("flex", "reference"):
         with dd.using(executor):
             close(linalg.eigvalsh(low), np.linalg.eigvalsh(x))
@@ -383,7 +391,16 @@ def test_integers_become_float32_and_short_floats_are_refused() -> None:
     assert linalg.solve(whole, np.ones(2)).dtype is dd.float64
     for dtype in (dd.float16, dd.bfloat16):
         x = dd.eye(2, dtype=dtype)
-        for f in (linalg.inv, linalg.svd, linalg.eigh, linalg.qr, linalg.cholesky, linalg.det, linalg.expm, linalg.pinv):
+        for f in (
+            linalg.inv,
+            linalg.svd,
+            linalg.eigh,
+            linalg.qr,
+            linalg.cholesky,
+            linalg.det,
+            linalg.expm,
+            linalg.pinv,
+        ):
             with pytest.raises(dd.DTypeError, match="float16"):
                 f(x)
     with pytest.raises(dd.DTypeError):
@@ -425,6 +442,46 @@ def test_what_does_not_fit_is_refused(f: Callable[[], Any], kind: Any, said: str
         f()
 
 
+def test_the_runtime_checks_what_it_is_given() -> None:
+    """Nothing that Python would have refused gets past it."""
+    from dala_defn.array import host_array
+    from dala_defn.dtypes import float64
+    from dala_defn.executors import executor
+    from dala_defn.ir import Type
+
+    def run(name: str, *shapes: tuple[int, ...], **attrs: Any) -> Any:
+        args = [host_array(np.ones(s), float64) for s in shapes]
+        return executor("flex").run_op(dd.ops.OPS[name], args, {"pairs": False, **attrs}, [Type(float64, (2, 2))])
+
+    run("solve", (2, 2), (2, 2))
+    options = {"triangular_solve": {"lower": True, "transpose": False, "unit": False}}
+    options |= {name: {"vectors": True} for name in ("eigh", "svd")}
+    for name in ("cholesky", "lu", "qr", "complement", "eigh", "svd"):
+        given = options.get(name, {})
+        for shape in ((), (2,)):
+            with pytest.raises(dd.DalaError, match="operands"):
+                run(name, shape, **given)
+        for shape in ((2, 2), (2, 2, 3), (2,), (2, 2, 2)):
+            if shape != (2, 2, 2):
+                with pytest.raises(dd.DalaError, match="operands"):
+                    run(name, shape, **{**given, "pairs": True})
+        with pytest.raises(dd.DalaError, match="operands"):
+            run(name, (2, 2), (2, 2), **given)
+    for name in ("cholesky", "complement", "eigh"):
+        with pytest.raises(dd.DalaError, match="operands"):
+            run(name, (2, 3), **options.get(name, {}))
+    for name in ("solve", "triangular_solve"):
+        for left, right in (
+            ((2, 3), (2, 2)),
+            ((2, 2), (3, 2)),
+            ((2, 2), (2,)),
+            ((3, 2, 2), (2, 2)),
+            ((2, 2, 2), (3, 2, 2)),
+        ):
+            with pytest.raises(dd.DalaError, match="operands"):
+                run(name, left, right, **options.get(name, {}))
+
+
 def test_numpys_own_functions_work_on_our_arrays() -> None:
     x, y = dd.array(SPD), dd.array(B)
     for f in (
@@ -432,8 +489,9 @@ def test_numpys_own_functions_work_on_our_arrays() -> None:
         lambda x, y: np.linalg.cholesky(x), lambda x, y: np.linalg.eigh(x).eigenvalues,
         lambda x, y: np.linalg.svd(x).S, lambda x, y: np.linalg.qr(x, mode="r") ** 2, lambda x, y: np.linalg.pinv(y),
         lambda x, y: np.linalg.slogdet(x).logabsdet, lambda x, y: np.linalg.lstsq(x, y)[0],
-        lambda x, y: np.linalg.matrix_rank(x), lambda x, y: np.linalg.cond(x), lambda x, y: np.linalg.matrix_power(x, -2),
-        lambda x, y: np.linalg.norm(x, "nuc"), lambda x, y: np.linalg.eigvalsh(x), lambda x, y: np.linalg.svdvals(y),
+        lambda x, y: np.linalg.matrix_rank(x), lambda x, y: np.linalg.cond(x),
+        lambda x, y: np.linalg.matrix_power(x, -2), lambda x, y: np.linalg.norm(x, "nuc"),
+        lambda x, y: np.linalg.eigvalsh(x), lambda x, y: np.linalg.svdvals(y),
     ):  # fmt: skip
         for got in (f(x, y), dd.defn(f)(x, y)):
             assert isinstance(got, dd.Array)

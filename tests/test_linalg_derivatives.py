@@ -1,4 +1,4 @@
-"""Derivatives of ``dd.linalg`` against central differences in float64, where matrices are regular and where they are not."""
+"""Derivatives of ``dd.linalg`` against central differences in float64, at regular matrices and others."""
 
 from __future__ import annotations
 

@@ -409,7 +409,11 @@ def test_norms(axis: Any, order: Any) -> None:
     x = numbers(2, 3, 4) + 0.5
     for keepdims in (False, True):
         matrix = isinstance(axis, tuple)
-        if (axis is None and order is not None) or (not matrix and order in ("fro", "nuc")) or (matrix and order in (0, 3.5)):
+        if (
+            (axis is None and order is not None)
+            or (not matrix and order in ("fro", "nuc"))
+            or (matrix and order in (0, 3.5))
+        ):
             with pytest.raises(dd.ArgumentError):
                 dd.linalg.norm(x, order, axis)
             continue

@@ -95,8 +95,8 @@ def qr(x: Any, /, mode: str = "reduced") -> Any:
 
     Args:
         x: the matrices.
-        mode: ``"reduced"``, Q (…, m, k) and R (…, k, n) with k the smaller of m and n; ``"complete"``, Q (…, m, m) and R
-            (…, m, n); ``"r"``, R alone. NumPy's ``"raw"`` is refused: Householder vectors are never seen.
+        mode: ``"reduced"``, Q (…, m, k) and R (…, k, n) with k the smaller of m and n; ``"complete"``, Q (…, m, m) and
+            R (…, m, n); ``"r"``, R alone. NumPy's ``"raw"`` is refused: Householder vectors are never seen.
 
     The diagonal of R is real and not negative. A derivative needs leading columns that are linearly independent, and is
     infinite or NaN otherwise; it is refused for ``"complete"`` with m above n, as what completes Q is not unique.
@@ -106,7 +106,7 @@ def qr(x: Any, /, mode: str = "reduced") -> Any:
         DTypeError: for float16 and bfloat16.
 
     Example:
-        >>> dd.linalg.qr(dd.array([[3.0, 1.0], [4.0, 2.0]])).R
+        >>> dd.round(dd.linalg.qr(dd.array([[3.0, 1.0], [4.0, 2.0]])).R, 3)
         array([[5. , 2.2],
                [0. , 0.4]], dtype=float32)
     """

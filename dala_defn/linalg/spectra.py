@@ -59,7 +59,7 @@ def eigvalsh(x: Any, /, UPLO: str = "L") -> Any:
 
 
 def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """Singular values (…, k), the largest first, with singular vectors: ``x = (U[..., :k] * S[..., None, :]) @ Vh[:k]``.
+    """Singular values (…, k), the largest first, with singular vectors: ``x = (U[:, :k] * S) @ Vh[:k]``.
 
     Args:
         x: (…, m, n), and k is the smaller of m and n.
@@ -82,7 +82,7 @@ def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitia
     if not compute_uv:
         return svdvals(x)
     x = matrix("svd", x)
-    m, n = x.shape[-2:]
+    m = x.shape[-2]
     packed = OPS["svd"](x, vectors=True, pairs=False)
     u, v = packed[..., 1 : m + 1, :], packed[..., m + 1 :, :]
     if full_matrices:

@@ -43,7 +43,7 @@ from dala_defn.ops.matrices import (
 )
 from dala_defn.ops.movement import reshape
 from dala_defn.ops.samples import Array
-from dala_defn.ops.spec import OPS, Case, NoGrad, OpSpec
+from dala_defn.ops.spec import OPS, Case, OpSpec
 from dala_defn.shapes import Dim, same_size, show, size
 
 # The most rows whose numbers a float32 holds exactly.
@@ -111,11 +111,11 @@ cholesky: OpSpec = matrix_op(
     vjp=_cholesky_vjp,
     jvp=_cholesky_jvp,
     cases=_cholesky_cases,
-    flops=lambda i, o: cube(i, o) // 3 if isinstance(cube(i, o), int) else cube(i, o),
+    flops=cube,
     ulp=16,
     determined=_positive,
     doc="The lower triangle L of positive definite matrices ``L @ L.H``, of which the lower triangle is read; NaN for "
-    "others. Derivatives: Murray, \"Differentiation of the Cholesky decomposition\" (2016).",
+    'others. Derivatives: Murray, "Differentiation of the Cholesky decomposition" (2016).',
     example="cholesky(dd.array([[4.0, 2.0], [2.0, 2.0]]), pairs=False)",
 )
 
@@ -218,7 +218,9 @@ def _steady(x: Array) -> bool:
         for k in range(min(a.shape)):
             sizes = np.abs(a[k:, k].real) + np.abs(a[k:, k].imag)
             order = np.argsort(sizes)[::-1]
-            if sizes[order[0]] < 0.02 * np.abs(wide).max() or (len(order) > 1 and sizes[order[1]] > 0.999 * sizes[order[0]]):
+            if sizes[order[0]] < 0.02 * np.abs(wide).max() or (
+                len(order) > 1 and sizes[order[1]] > 0.999 * sizes[order[0]]
+            ):
                 return False
             a[[k, k + order[0]]] = a[[k + order[0], k]]
             a[k + 1 :, k:] -= np.outer(a[k + 1 :, k] / a[k, k], a[k, k:])
@@ -234,11 +236,11 @@ lu: OpSpec = matrix_op(
     vjp=_lu_vjp,
     jvp=_lu_jvp,
     cases=_lu_cases,
-    flops=lambda i, o: cube(i, o),
+    flops=cube,
     ulp=32,
     determined=_steady,
-    doc="The factors of ``x[p] = L @ U`` with partial pivoting, packed: U on and above the diagonal, L without its ones "
-    "below it, and in a last column of its own the row of x that each row is (p). A pivot of 0 is left as it is.",
+    doc="The factors of ``x[p] = L @ U`` with partial pivoting, packed: U on and above the diagonal, L without its "
+    "ones below it, and in a last column of its own the row of x that each row is (p). A pivot of 0 is left as it is.",
     example="lu(dd.array([[1.0, 2.0], [4.0, 2.0]]), pairs=False)",
 )
 
@@ -252,6 +254,10 @@ def _solve_shapes(name: str, a: Type, b: Type) -> None:
     fits = a.ndim == b.ndim and all(same_size(p, q, name) for p, q in zip(a.shape[:-2], b.shape[:-2], strict=True))
     if not fits or not same_size(n, b.shape[-2], name):
         raise ShapeError(f"{name}: matrices {show(a.shape)} do not go with right sides {show(b.shape)}", op=name)
+
+
+def _substitution_flops(inputs: Sequence[Type], output: Type) -> Dim:
+    return size(output.shape) * inputs[0].shape[-1]
 
 
 def _triangular_infer(a: Type, b: Type, *, lower: bool, transpose: bool, unit: bool) -> Type:
@@ -271,7 +277,7 @@ def _triangular(a: Array, b: Array, *, lower: bool, transpose: bool, unit: bool)
             done = slice(0, i) if downwards else slice(i + 1, n)
             x[..., i, :] -= np.sum(t[..., i, done, None] * x[..., done, :], axis=-2)
             if not unit:
-                x[..., i, :] /= t[..., i, i, None]
+                x[..., i, :] = x[..., i, :] / t[..., i, i, None]
     return x.astype(a.dtype)
 
 
@@ -293,9 +299,7 @@ def _triangular_jvp(
     return triangular_solve(a, right, lower=lower, transpose=transpose, unit=unit, pairs=False)
 
 
-def _triangular_vjp(
-    ct: Any, a: Any, b: Any, y: Any, *, lower: bool, transpose: bool, unit: bool
-) -> tuple[Any, ...]:
+def _triangular_vjp(ct: Any, a: Any, b: Any, y: Any, *, lower: bool, transpose: bool, unit: bool) -> tuple[Any, ...]:
     gb = triangular_solve(a, ct, lower=lower, transpose=not transpose, unit=unit, pairs=False)
     ga = times(y, turned(gb)) if transpose else times(gb, turned(y))
     return (-_triangle(ga, lower, unit), gb)
@@ -306,7 +310,9 @@ _SIDES = (((3, 3), (3, 2)), ((0, 0), (0, 2)), ((2, 2), (2, 0)), ((1, 1), (1, 1))
 
 def _triangular_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
     for k, (left, right) in enumerate((*_SIDES, *_SIDES[:1] * 6, ((2, 2), (2, 2)))):
-        a = drawn(rng, dtype, left) * np.asarray(0.5).astype(dtype.dtype) + np.asarray(3 * np.eye(left[-1])).astype(dtype.dtype)
+        a = drawn(rng, dtype, left) * np.asarray(0.5).astype(dtype.dtype) + np.asarray(3 * np.eye(left[-1])).astype(
+            dtype.dtype
+        )
         attrs = {"lower": bool(k & 1), "transpose": bool(k & 2), "unit": bool(k & 4)}
         yield Case((a.astype(dtype.dtype), drawn(rng, dtype, right)), attrs)
 
@@ -329,11 +335,13 @@ triangular_solve: OpSpec = matrix_op(
     vjp=_triangular_vjp,
     jvp=_triangular_jvp,
     cases=_triangular_cases,
-    flops=lambda i, o: cube(i[1:], o) * 0 + cube([Type(i[1].dtype, (*i[1].shape[:-2], i[1].shape[-1], i[1].shape[-2]))], o),
+    flops=lambda i, o: (
+        cube(i[1:], o) * 0 + cube([Type(i[1].dtype, (*i[1].shape[:-2], i[1].shape[-1], i[1].shape[-2]))], o)
+    ),
     ulp=16,
     determined=_far_from_zero,
-    doc="The X of ``T @ X = B`` for a lower or upper triangle T of the first operand, whose other elements are not read, "
-    "or of ``T.T @ X = B``; with ``unit``, the diagonal is taken as ones and not read either. A 0 on it divides.",
+    doc="The X of ``T @ X = B`` for a lower or upper triangle T of the first operand, whose other elements are not "
+    "read, or of ``T.T @ X = B``; with ``unit``, the diagonal is taken as ones and not read either. A 0 on it divides.",
     example="triangular_solve(dd.array([[2.0, 0.0], [1.0, 1.0]]), dd.ones((2, 1)), "
     "lower=True, transpose=False, unit=False, pairs=False)",
 )
@@ -383,10 +391,10 @@ solve: OpSpec = matrix_op(
     vjp=_solve_vjp,
     jvp=_solve_jvp,
     cases=_solve_cases,
-    flops=lambda i, o: cube(i, o) + 2 * cube(i[1:], o),
+    flops=lambda i, o: cube(i, o) + 2 * _substitution_flops(i, o),
     ulp=64,
     determined=lambda a, b: well(a),
     doc="The X of ``A @ X = B``, by an LU factorization; NaN where A has no inverse (a pivot is 0). The derivative is "
-    "that of the equation (Giles, \"Collected matrix derivative results\", 2008), not of the factors.",
+    'that of the equation (Giles, "Collected matrix derivative results", 2008), not of the factors.',
     example="solve(dd.array([[2.0, 0.0], [0.0, 4.0]]), dd.ones((2, 1)), pairs=False)",
 )

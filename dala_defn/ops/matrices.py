@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dala_defn.dtypes import DType, complex64, complex128, complex_of, float32, float64, int32, real_of
+from dala_defn.dtypes import DType, complex64, complex128, complex_of, float32, float64, int32
 from dala_defn.errors import DTypeError, ShapeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import iota, lit
@@ -375,7 +375,7 @@ def matrix_op(
 
     def _vjp(ct: Any, *args: Any, pairs: bool, **given: Any) -> tuple[Any, ...]:
         assert not isinstance(vjp, NoGrad)
-        *xs, y = args
+        xs = args[:-1]
         if _empty(ct, *xs):
             return tuple(_zeros(x) for x in xs)
         if not pairs:
@@ -444,7 +444,7 @@ def matrix_op(
 
 
 def cube(inputs: Sequence[Type], output: Type) -> Dim:
-    """The product of the sizes of the first operand and of its columns: what a factorization takes, but for a factor."""
+    """The size of the first operand times its columns: what a factorization takes, but for a factor."""
     return size(inputs[0].shape) * inputs[0].shape[-1]
 
 

@@ -37,6 +37,7 @@ from dala_defn.ops.samples import Array
 from dala_defn.ops.spec import Case, NoGrad, OpSpec
 from dala_defn.shapes import Dim
 
+
 def _qr_infer(x: Type) -> Type:
     m, n = check_matrix("qr", x)
     return Type(x.dtype, (*x.shape[:-2], m + n, smaller("qr", m, n)))
@@ -133,8 +134,8 @@ qr: OpSpec = matrix_op(
     ulp=32,
     determined=_leading,
     doc="Orthonormal columns Q and a triangle R with a diagonal that is real and not negative, ``x = Q @ R``, packed: "
-    "Q, and below it the transpose of R. Derivatives: Walter and Lehmann, \"Algorithmic differentiation of linear algebra "
-    'functions\" (2018); infinite or NaN where the leading columns are linearly dependent.',
+    'Q, and below it the transpose of R. Derivatives: Walter and Lehmann, "Algorithmic differentiation of linear '
+    'algebra functions" (2018); infinite or NaN where the leading columns are linearly dependent.',
     example="qr(dd.array([[3.0, 1.0], [4.0, 2.0]]), pairs=False)",
 )
 

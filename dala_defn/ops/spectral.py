@@ -145,7 +145,7 @@ eigh: OpSpec = matrix_op(
     ulp=64,
     determined=_eigh_determined,
     doc="The eigenvalues of Hermitian matrices, of which the lower triangle is read, in a row and ascending; with "
-    "``vectors``, below it the eigenvectors as columns of length 1. Derivatives: Giles, \"Collected matrix derivative "
+    '``vectors``, below it the eigenvectors as columns of length 1. Derivatives: Giles, "Collected matrix derivative '
     'results" (2008).',
     example="eigh(dd.array([[2.0, 1.0], [1.0, 2.0]]), vectors=True, pairs=False)",
 )
@@ -265,8 +265,8 @@ svd: OpSpec = matrix_op(
     flops=lambda i, o: 20 * cube(i, o),
     ulp=64,
     determined=_svd_determined,
-    doc="The singular values in a row, the largest first; with ``vectors``, below it the left singular vectors and then "
-    "the right ones, as columns of length 1: ``x = (U * s) @ V.H``. Derivatives: Townsend, \"Differentiating the "
+    doc="The singular values in a row, the largest first; with ``vectors``, below it the left singular vectors and "
+    'then the right ones, as columns of length 1: ``x = (U * s) @ V.H``. Derivatives: Townsend, "Differentiating the '
     'singular value decomposition" (2016).',
     example="svd(dd.array([[3.0, 0.0], [0.0, 4.0]]), vectors=True, pairs=False)",
 )

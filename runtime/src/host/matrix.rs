@@ -277,7 +277,8 @@ fn substitute<T: Number>(kind: Triangle, a: &[T], n: usize, k: usize, x: &mut [T
 }
 
 fn qr<T: Number>(x: &[T], m: usize, n: usize, out: &mut [T]) {
-    let found = QR::new(DMatrix::from_row_slice(m, n, x));
+    let (a, power) = scaled(DMatrix::from_row_slice(m, n, x));
+    let found = QR::new(a);
     let (mut q, mut r) = (found.q(), found.r());
     let k = m.min(n);
     for i in 0..k {
@@ -288,6 +289,7 @@ fn qr<T: Number>(x: &[T], m: usize, n: usize, out: &mut [T]) {
             r.row_mut(i).iter_mut().for_each(|v| *v *= turn.conjugate());
         }
     }
+    r.scale_mut(power);
     put(&mut out[..m * k], &q);
     put(&mut out[m * k..], &r.transpose());
 }
@@ -331,12 +333,17 @@ fn reflect<T: Number>(v: &DMatrix<T>, x: &mut DMatrix<T>, from: usize) {
     below -= v * along * nalgebra::convert::<f64, T>(2.0);
 }
 
-/// A power of 2 near the largest element: divided by it, squares neither overflow nor vanish. None for zeros.
-fn scale<T: Number>(x: &[T]) -> Option<T::Part> {
+/// The matrix divided by a power of 2 near its largest element, so that squares neither overflow nor vanish; and that.
+fn scaled<T: Number>(mut x: DMatrix<T>) -> (DMatrix<T>, T::Part) {
     let parts = x.iter().flat_map(|v| [v.real().abs(), v.imaginary().abs()]);
     let most = parts.fold(zero::<T::Part>(), |a, b| if b > a { b } else { a });
     let power = most.log2().floor().exp2();
-    (most > zero::<T::Part>() && power.is_finite() && power > zero::<T::Part>()).then_some(power)
+    if most > zero::<T::Part>() && power.is_finite() && power > zero::<T::Part>() {
+        x.unscale_mut(power);
+        (x, power)
+    } else {
+        (x, unit::<T::Part>())
+    }
 }
 
 /// The factor that makes the first element of a column that is at least half as large as the largest real and positive.
@@ -353,15 +360,10 @@ fn phase<'a, T: Number>(column: impl Iterator<Item = &'a T> + Clone) -> T {
 }
 
 fn eigh<T: Number>(x: &[T], n: usize, vectors: bool, out: &mut [T]) {
-    let mut a = hermitian(x, n);
-    let power = scale(a.as_slice());
-    if let Some(power) = power {
-        a.unscale_mut(power);
-    }
+    let (a, back) = scaled(hermitian(x, n));
     let Some(found) = SymmetricEigen::try_new(a, T::EPSILON, STEPS * n) else {
         return;
     };
-    let back = power.unwrap_or(unit::<T::Part>());
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&i, &j| {
         found.eigenvalues[i]
@@ -382,15 +384,10 @@ fn eigh<T: Number>(x: &[T], n: usize, vectors: bool, out: &mut [T]) {
 
 fn svd<T: Number>(x: &[T], m: usize, n: usize, vectors: bool, out: &mut [T]) {
     let k = m.min(n);
-    let power = scale(x);
-    let mut a = DMatrix::from_row_slice(m, n, x);
-    if let Some(power) = power {
-        a.unscale_mut(power);
-    }
+    let (a, back) = scaled(DMatrix::from_row_slice(m, n, x));
     let Some(found) = SVD::try_new(a, vectors, vectors, T::EPSILON, STEPS * k) else {
         return;
     };
-    let back = power.unwrap_or(unit::<T::Part>());
     for j in 0..k {
         out[j] = T::from_real(found.singular_values[j] * back);
     }

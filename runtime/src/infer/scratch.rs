@@ -24,7 +24,10 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
     let types = args.iter().chain(outs);
     if op.info().family == Family::Matrix {
         // Copies in column-major order, and the factors before they are packed.
-        return types.map(Ty::bytes).fold(0, usize::saturating_add).saturating_mul(4);
+        return types
+            .map(Ty::bytes)
+            .fold(0, usize::saturating_add)
+            .saturating_mul(4);
     }
     types.map(widened).fold(padding, usize::saturating_add)
 }
