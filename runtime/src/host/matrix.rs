@@ -90,13 +90,16 @@ fn sizes(shape: &[usize], pairs: bool) -> (usize, usize) {
     (shape[rank - 2], shape[rank - 1])
 }
 
+/// What is done with one matrix of each operand, and the place of the result.
+type Work<'a, T, const N: usize> = &'a (dyn Fn([&[T]; N], &mut [T]) + Sync);
+
 /// Calls `work` with each matrix of dense operands and its place in the result.
 fn each<T: Number, const N: usize>(
     xs: [&HostView<'_>; N],
     sizes: [usize; N],
     out_size: usize,
     count: usize,
-    work: &(dyn Fn([&[T]; N], &mut [T]) + Sync),
+    work: Work<'_, T, N>,
 ) -> Bytes {
     let part = size_of::<T::Part>();
     let mut out = Out::new(count * out_size * (size_of::<T>() / part), part);
@@ -388,8 +391,8 @@ fn svd<T: Number>(x: &[T], m: usize, n: usize, vectors: bool, out: &mut [T]) {
     let Some(found) = SVD::try_new(a, vectors, vectors, T::EPSILON, STEPS * k) else {
         return;
     };
-    for j in 0..k {
-        out[j] = T::from_real(found.singular_values[j] * back);
+    for (v, s) in out.iter_mut().zip(found.singular_values.iter()) {
+        *v = T::from_real(*s * back);
     }
     if let (Some(u), Some(vh)) = (&found.u, &found.v_t) {
         for j in 0..k {

@@ -5,6 +5,7 @@ mod borrow;
 mod contraction;
 mod elementwise;
 mod indexing;
+mod matrix;
 mod movement;
 mod random;
 mod reduction;
