@@ -26,6 +26,7 @@ from dala_defn import (
     ops,
     optimizers,
     random,
+    signal,
     signing,
     special,
     testing,
@@ -238,6 +239,7 @@ __all__ = [
     "random",
     "result_type",
     "scan",
+    "signal",
     "signing",
     "spec",
     "special",
@@ -281,6 +283,7 @@ for _holder in (
     special,
     linalg,
     fft,
+    signal,
     signing,
     testing,
 ):

@@ -241,6 +241,10 @@ class Operators:
         """Another dtype; see ``dd.astype``."""
         return F.astype(self, dtype, copy=copy, device=device)
 
+    def view(self, dtype: Any) -> Any:
+        """The same bits as another dtype; see ``dd.view``."""
+        return F.view(self, dtype)
+
     def conj(self) -> Any:
         """The complex conjugate; see ``dd.conj``."""
         return F.conj(self)

@@ -3,18 +3,22 @@
 from dala_defn import ir
 from dala_defn.ops import (
     binary,
+    bits,
     contraction,
     control,
     creation,
     effects,
+    fourier,
     fused,
     indexing,
     movement,
     parts,
     random,
+    recurrence,
     reduction,
     structure,
     unary,
+    updates,
     window,
 )
 from dala_defn.ops.bind import bind, current_trace, install_eager, pop_trace, push_trace
@@ -23,18 +27,22 @@ from dala_defn.ops.spec import OPS, OpSpec
 
 FAMILIES = (
     binary,
+    bits,
     contraction,
     control,
     creation,
     effects,
+    fourier,
     fused,
     indexing,
     movement,
     parts,
     random,
+    recurrence,
     reduction,
     structure,
     unary,
+    updates,
     window,
 )
 
