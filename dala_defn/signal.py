@@ -59,7 +59,7 @@ def _window(window: Any, n: int, periodic: bool) -> Array:
     """The window in float64."""
     name, *parameters = window if isinstance(window, tuple) else (window,)
     made: dict[str, Callable[..., Callable[[int], Array]]] = {
-        **{k: lambda w=w: _cosines(w) for k, w in _SUMS.items()},  # type: ignore[misc]
+        **{k: lambda w=w: _cosines(w) for k, w in _SUMS.items()},
         "boxcar": lambda: np.ones,
         "bartlett": lambda: np.bartlett,
         "kaiser": lambda beta: lambda m: np.kaiser(m, beta),
@@ -109,7 +109,7 @@ def _frames(x: Any, size: int, step: int) -> Any:
 
 
 def _extended(x: Any, boundary: str | None, n: int) -> Any:
-    modes = {"zeros": "constant", "even": "reflect", "constant": "edge", None: None}
+    modes = {"zeros": "constant", "even": "reflect", "constant": "edge"}
     if boundary is None or n == 0:
         return x
     lead = [(0, 0)] * (len(x.shape) - 1)
