@@ -166,6 +166,9 @@ fn sizes(e: realfft::FftError) -> Error {
     Error::runtime(e.to_string()).with_code("fft")
 }
 
+/// Makes a line of another one, with memory to work in.
+type Work<'a, T, A, B> = dyn Fn(&mut [A], &mut [B], &mut [Complex<T>]) -> Result<()> + Sync + 'a;
+
 /// Brings every line together, lets `work` turn it into another one, and puts that into its place.
 ///
 /// # Safety
@@ -175,7 +178,7 @@ unsafe fn each_line<T: Line, A: Copy + Default, B: Copy + Default>(
     dst: Shared,
     g: Lines,
     scratch: usize,
-    work: &(dyn Fn(&mut [A], &mut [B], &mut [Complex<T>]) -> Result<()> + Sync),
+    work: &Work<'_, T, A, B>,
 ) -> Result<()> {
     let src = Shared(x.ptr.cast_mut());
     let longest = g.from.max(g.to);
