@@ -8,30 +8,15 @@
 array([2., 4.], dtype=float32)
 """
 
+from __future__ import annotations
+
+from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from types import FunctionType as _FunctionType
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from dala_defn import (
-    callbacks,
-    debug,
-    errors,
-    fft,
-    initializers,
-    ir,
-    layers,
-    linalg,
-    losses,
-    metrics,
-    nn,
-    ops,
-    optimizers,
-    random,
-    signal,
-    signing,
-    special,
-    testing,
-    trees,
-)
+from dala_defn import debug, errors, fft, ir, linalg, nn, ops, random, special, trees
 from dala_defn.annotations import (
     BFloat16,
     Bool,
@@ -116,7 +101,6 @@ from dala_defn.functions.types import NamespaceInfo as _NamespaceInfo
 from dala_defn.functions.updates import At as _At
 from dala_defn.interchange import from_dlpack
 from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
-from dala_defn.layers import Input
 from dala_defn.nans import debug_nans
 from dala_defn.operators import Operators as _Operators
 from dala_defn.operators import install_protocols as _install_protocols
@@ -125,9 +109,13 @@ from dala_defn.protocols import function as _function
 from dala_defn.protocols import ufunc as _ufunc
 from dala_defn.shapes import DimExpr
 from dala_defn.trace import Tracer, name_scope, require
-from dala_defn.training import Model, Sequential
 from dala_defn.transforms import Transformed as _Transformed
 from dala_defn.transforms import grad, jvp, value_and_grad, vmap
+
+if TYPE_CHECKING:
+    from dala_defn import callbacks, initializers, layers, losses, metrics, optimizers, signal, signing, testing
+    from dala_defn.layers import Input
+    from dala_defn.training import Model, Sequential
 
 __version__ = "0.1.0"
 
@@ -261,7 +249,31 @@ __all__ = [
     "set_printoptions",
 ]
 
-for _name in __all__:
+# What is imported when it is asked for, as not every program trains: name -> module, or what to take from one.
+_LATER = {
+    **{name: name for name in ("callbacks", "initializers", "layers", "losses", "metrics", "optimizers")},
+    **{name: name for name in ("signal", "signing", "testing")},
+    "Input": "layers.Input",
+    "Model": "training.Model",
+    "Sequential": "training.Sequential",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    room, _, taken = _LATER[name].partition(".")
+    found = _import_module(f"{__name__}.{room}")
+    x = getattr(found, taken) if taken else found
+    globals()[name] = x = errors.boundary(x) if isinstance(x, _FunctionType) else x
+    return x
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
+
+for _name in (n for n in __all__ if n not in _LATER):
     if isinstance(globals()[_name], _FunctionType):
         globals()[_name] = errors.boundary(globals()[_name])
 for _holder in (
@@ -275,17 +287,12 @@ for _holder in (
     _EntryPoint,
     _Artifact,
     _Transformed,
-    Model,
-    Sequential,
     debug,
     nn,
     random,
     special,
     linalg,
     fft,
-    signal,
-    signing,
-    testing,
 ):
     errors.boundaries(_holder)
 errors.boundaries(Array, but=("__array__",))

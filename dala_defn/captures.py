@@ -24,7 +24,6 @@ import keyword
 import operator
 import re
 import struct
-import sys
 import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -34,13 +33,12 @@ import numpy as np
 
 from dala_defn.array import Array
 from dala_defn.errors import EscapedTracerError, TraceError
-from dala_defn.sources import PACKAGE, write_function
+from dala_defn.sources import FOREIGN, PACKAGE, write_function
 from dala_defn.trace import Trace, Tracer, describe
 
 MOST_PLACES = 100_000
 MOST_BYTES = 16 << 20  # of a NumPy array that is compared at each call
 _PLAIN = (int, float, complex, bool, str, bytes, type(None))
-_FOREIGN = {*sys.stdlib_module_names, "numpy", "ml_dtypes", "dala_defn"}
 _BY_NAME = {"getattr", "vars", "__dict__", "attrgetter", "asdict", "fields", "__getattribute__"}
 # Special methods that no operator of an array program runs.
 _NO_CODE = {"__new__", "__init__", "__del__", "__repr__", "__str__", "__init_subclass__", "__class__", "__reduce__"}
@@ -227,7 +225,7 @@ class _Walk:
         elif isinstance(x, (set, frozenset, bytearray, array.array)):
             self._watch(index, "copy", copy.copy(x))
         elif isinstance(x, types.ModuleType):
-            if x.__name__.partition(".")[0] not in _FOREIGN and self._first(index, x):
+            if x.__name__.partition(".")[0] not in FOREIGN and self._first(index, x):
                 self._objects.append((index, x))
         elif isinstance(x, type):
             self._watch(index, "same", weak(x))
@@ -251,7 +249,7 @@ class _Walk:
 
     def _function(self, index: int, f: types.FunctionType) -> None:
         """Closure cells, defaults and named globals; our own functions have nothing in their globals that changes."""
-        ours = f.__code__.co_filename.startswith(PACKAGE) or (f.__module__ or "").partition(".")[0] in _FOREIGN
+        ours = f.__code__.co_filename.startswith(PACKAGE) or (f.__module__ or "").partition(".")[0] in FOREIGN
         if ours and isinstance(getattr(f, "__wrapped__", None), types.FunctionType):
             return self._child(index, "__wrapped__")  # a boundary: all of them share one code
         root = self.places[index].parent < 0
@@ -338,7 +336,7 @@ def _runs(name: str, held: Any) -> bool:
 
 
 def _foreign(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] in _FOREIGN
+    return kind.__module__.partition(".")[0] in FOREIGN
 
 
 def _ours(kind: type) -> bool:

@@ -100,6 +100,7 @@ DEFAULT_INT = int32
 DEFAULT_FLOAT = float32
 
 FLOATS = (float16, bfloat16, float32, float64)
+SINGLE = (float16, bfloat16, float32)
 SIGNED = (int8, int16, int32, int64)
 UNSIGNED = (uint8, uint16, uint32, uint64)
 INTS = SIGNED + UNSIGNED

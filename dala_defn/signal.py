@@ -5,12 +5,13 @@ A frame every ``nperseg - noverlap`` samples (the hop); ``boundary`` centres the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from dala_defn import dtypes, fft
+from dala_defn import dtypes, errors, fft
 from dala_defn import functions as F
 from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions.base import convert, dtype_of, literal, own
@@ -324,3 +325,5 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int
 
 
 __all__ = ["fftconvolve", "get_window", "istft", "stft"]
+
+errors.boundaries(sys.modules[__name__])

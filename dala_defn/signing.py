@@ -11,8 +11,9 @@ key, which may be known to everybody, tells who did. Keys are 32 bytes, or the s
 from __future__ import annotations
 
 import os
+import sys
 
-from dala_defn import keys, ops
+from dala_defn import errors, keys, ops
 from dala_defn.artifacts import Key, as_key, read_file, signature_path, write_file
 from dala_defn.ir.codec import decode_program
 from dala_defn.ir.container import Container
@@ -62,3 +63,6 @@ def sign(path: str | os.PathLike[str], private_key: Key) -> None:
     for entry in decode_program(container, ops.OPS).entries:
         ops.verify(entry.graph)
     write_file(signature_path(path), keys.sign(data, key))
+
+
+errors.boundaries(sys.modules[__name__])

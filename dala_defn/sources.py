@@ -16,6 +16,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+# Packages (by the first part of their name) whose code is none of the user's.
+FOREIGN = frozenset({*sys.stdlib_module_names, "numpy", "ml_dtypes", "dala_defn"})
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from dala_defn import dtypes, trees
+from dala_defn import dtypes, errors, trees
 from dala_defn.array import Array
 from dala_defn.errors import ArgumentError, CheckFailed, GradientError
 from dala_defn.functions import astype
@@ -184,3 +185,6 @@ def _dot(xs: Sequence[Any], ys: Sequence[Any]) -> float:
 
 def _wide(x: Any) -> np.ndarray[Any, Any]:
     return np.asarray(x).astype(np.float64)
+
+
+errors.boundaries(sys.modules[__name__])

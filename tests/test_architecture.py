@@ -6,8 +6,11 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import dala_defn as dd
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "dala_defn"
@@ -125,6 +128,15 @@ def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     for node in sorted(graph):
         visit(node, [])
     return found
+
+
+def test_no_module_is_imported_by_a_name_that_a_function_has_in_the_package() -> None:
+    hidden = {n for n in dd.__all__ if n in LEVEL and not isinstance(getattr(dd, n), ModuleType)}
+    assert "trace" in hidden
+    for path in (ROOT / PACKAGE).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == PACKAGE:
+                assert not hidden.intersection(a.name for a in node.names), f"{path}:{node.lineno}"
 
 
 def test_the_page_has_a_level_for_what_there_is_and_nothing_else() -> None:

@@ -166,7 +166,7 @@ def test_what_has_no_control_flow_is_left_alone():
 
 
 def test_a_function_is_rewritten_once(monkeypatch):
-    from dala_defn.pyflow import convert
+    from dala_defn.pyflow import rewrite
 
     def f(x):
         if x > 0:
@@ -174,8 +174,8 @@ def test_a_function_is_rewritten_once(monkeypatch):
         return -x
 
     made = []
-    compile_function = convert.compile_function
-    monkeypatch.setattr(convert, "compile_function", lambda *args: made.append(1) or compile_function(*args))
+    compile_function = rewrite.compile_function
+    monkeypatch.setattr(rewrite, "compile_function", lambda *args: made.append(1) or compile_function(*args))
     g = defn(f)
     assert not made  # not before it is traced
     for x in (1.0, -1.0, 2.0):

@@ -154,6 +154,8 @@ class OpSpec:
         batch: ``(size, args, batched, **attrs) -> outputs``, where batched args and all outputs have the batch first;
             or Batched.
         fusion: how fusion may treat it.
+        cost: the work of an element, in additions; 0 for what is cheaper to make again than to keep. 1 if not given.
+        kernel: for which dtypes of the first operand a fused kernel computes it within the bound. None if not given.
         flops: ``(input types, output types, attrs) -> count`` (bytes follow from the types).
         sample: ``(rng, dtype) -> cases`` for tests, sizes 0, 1, n included.
         ulp: bound of the error against float64, in units in the last place of the result dtype (scaled by the sum of
@@ -175,6 +177,8 @@ class OpSpec:
     jvp: Rule | Forward | Linear | ZeroGrad | NoGrad
     batch: Rule | Batched
     fusion: Fusion
+    cost: int
+    kernel: tuple[DType, ...]
     flops: Callable[[Sequence[Type], Sequence[Type], Attrs], Dim]
     sample: Callable[[np.random.Generator, DType], Iterator[Case]]
     ulp: float
@@ -219,6 +223,8 @@ def define(**given: Any) -> OpSpec:
         TypeError: when a field is missing or unknown, or the name or code is taken.
     """
     given.setdefault("magnitude", None)
+    given.setdefault("cost", 1)
+    given.setdefault("kernel", ())
     given.setdefault("ulp_complex", given.get("ulp"))
     spec = OpSpec(**given)
     if spec.name in OPS or any(o.code == spec.code for o in OPS.values()):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dala_defn import trace
 from dala_defn.ir import Graph, Type
 from dala_defn.ops.spec import Cut
 from dala_defn.shapes import Dim
+from dala_defn.trace import inline, trace_function
 
 
 class Functions:
@@ -22,13 +22,13 @@ class Functions:
 
     def trace(self, f: Callable[..., Sequence[Any]], types: Sequence[Type], name: str) -> Graph:
         """The graph of a function over values, which must not use any from outside."""
-        graph, captured = trace.trace_function(f, types, name)
+        graph, captured = trace_function(f, types, name)
         assert not captured, f"@{name} is not closed"
         return graph
 
     def inline(self, graph: Graph, args: Sequence[Any]) -> list[Any]:
         """The outputs of a graph on values, its nodes written out."""
-        return trace.inline(graph, args)
+        return inline(graph, args)
 
 
 FUNCTIONS = Functions()

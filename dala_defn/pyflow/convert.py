@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import sysconfig
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import CellType, CodeType, FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dala_defn import trace
-from dala_defn.pyflow import explain, source
-from dala_defn.pyflow.loops import Flow
-from dala_defn.pyflow.rewrite import FOREIGN, compile_function, compile_unit
-from dala_defn.pyflow.sites import FLOW, Scope, Site
-from dala_defn.sources import PACKAGE
+from dala_defn.pyflow import source
+from dala_defn.pyflow.source import FLOW
+from dala_defn.sources import FOREIGN, PACKAGE
+from dala_defn.trace import install_preparer
 
-FOREIGN |= {*sys.stdlib_module_names, "numpy", "ml_dtypes", "dala_defn"}
+if TYPE_CHECKING:
+    from dala_defn.pyflow.loops import Flow
+    from dala_defn.pyflow.sites import Site
+
 _GENERATED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generators
 _OTHERS = tuple(
     {os.path.join(p, "") for k in ("stdlib", "platstdlib", "purelib", "platlib") if (p := sysconfig.get_path(k))}
 )
 _INSTALLED = {"site-packages", "dist-packages"}
-Rewritten = tuple[CodeType, Flow]
+Rewritten = tuple[CodeType, "Flow"]
 
 _lock = threading.RLock()
 _known: dict[int, tuple[weakref.ref[CodeType], Rewritten | None]] = {}
@@ -109,6 +109,11 @@ def _forget(key: int, _: Any) -> None:
 
 
 def _make(code: CodeType, globals: Mapping[str, Any]) -> Rewritten | None:
+    # Here, as a program that traces no function of the user's never needs them.
+    from dala_defn.pyflow.loops import Flow
+    from dala_defn.pyflow.rewrite import compile_function, compile_unit
+    from dala_defn.pyflow.sites import Scope
+
     if code.co_flags & _GENERATED or FLOW in code.co_freevars or not is_users(code):
         return None
     node = source.find(code)
@@ -125,6 +130,12 @@ def _make(code: CodeType, globals: Mapping[str, Any]) -> Rewritten | None:
     return None if made is None else (made, Flow(sites, unit, converted))
 
 
-trace.install_preparer(converted, lambda: explain.condition(_switch.on, is_users))
+def _condition() -> tuple[str, str]:
+    from dala_defn.pyflow import explain
+
+    return explain.condition(_switch.on, is_users)
+
+
+install_preparer(converted, _condition)
 
 __all__ = ["converted", "rewriting"]

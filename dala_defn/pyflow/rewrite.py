@@ -19,8 +19,9 @@ from typing import Any
 from dala_defn.pyflow import analyse
 from dala_defn.pyflow.analyse import Names
 from dala_defn.pyflow.explain import instead
-from dala_defn.pyflow.sites import FLOW, ITEM, Scope, Site
-from dala_defn.pyflow.source import UNIT, bare, compile_inside
+from dala_defn.pyflow.sites import ITEM, Scope, Site
+from dala_defn.pyflow.source import FLOW, UNIT, bare, compile_inside
+from dala_defn.sources import FOREIGN
 
 TEST = "_dala_t"
 STATUS = "_dala_s"
@@ -514,7 +515,6 @@ def _flat(target: ast.expr) -> list[ast.expr]:
     return _flat(target.value) if isinstance(target, ast.Starred) else [target]
 
 
-FOREIGN: set[str] = set()
 _MAKERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.BinOp)
 
 
@@ -558,4 +558,4 @@ def compile_function(
     return compile_inside(new, (*free, FLOW), scope.owner, scope.file, scope.flags, scope.qualname)
 
 
-__all__ = ["FOREIGN", "compile_function", "compile_unit"]
+__all__ = ["compile_function", "compile_unit"]

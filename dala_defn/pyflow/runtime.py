@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
-from dala_defn import debug, dtypes, ops, trace
+from dala_defn import debug, dtypes, ops
 from dala_defn import functions as F
 from dala_defn.errors import Operand, TraceError
 from dala_defn.functions.base import convert, dtype_of, is_value
@@ -33,6 +33,7 @@ from dala_defn.pyflow.values import (
     traced,
     type_of,
 )
+from dala_defn.trace import describe as operand
 
 MOST_NESTED = 50
 MOST_TURNS = 1000  # of an iterator that does not tell its length
@@ -71,7 +72,7 @@ class Branching:
         if tuple(x.shape) != ():
             raise TraceError(
                 f"the condition is {type_of(x)}: one truth value is needed, and an array has many",
-                operands=[trace.describe(x, 0)],
+                operands=[operand(x, 0)],
                 hint="dd.all(...) or dd.any(...) of it; dd.where(condition, x, y) for a choice element by element",
             )
         if dtype_of(x) is dtypes.bool_:

@@ -12,7 +12,6 @@ from dala_defn.pyflow.analyse import Names
 from dala_defn.pyflow.source import Function, class_of, mangled
 from dala_defn.sources import Location
 
-FLOW = "_dala_flow"  # what the rewritten code calls, found like a variable of an enclosing function
 ITEM = "_dala_item"  # the element that a turn of a loop is for
 
 

@@ -16,6 +16,7 @@ _FUTURE = 0
 for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
+FLOW = "_dala_flow"  # what the rewritten code calls, found like a variable of an enclosing function
 UNIT = "_dala_unit"  # the name of a function while it is compiled: its own would hide the global of that name
 _FILES = 16
 _SCOPES = (*FUNCTIONS, ast.ClassDef)
