@@ -36,6 +36,7 @@ from dala_defn.annotations import (
 )
 from dala_defn.arguments import spec
 from dala_defn.array import Array, get_printoptions, set_printoptions
+from dala_defn.arrayfiles import save
 from dala_defn.compiled import Compiled as _Compiled
 from dala_defn.composites import Composite as _Composite
 from dala_defn.composites import composite
@@ -226,6 +227,7 @@ __all__ = [
     "pure_callback",
     "random",
     "result_type",
+    "save",
     "scan",
     "signal",
     "signing",

@@ -18,6 +18,7 @@ from dala_defn.functions import (
     indexing,
     joining,
     linear,
+    misc,
     reduce,
     sets,
     shape,
@@ -40,6 +41,7 @@ from dala_defn.functions.grids import *  # noqa: F403
 from dala_defn.functions.indexing import *  # noqa: F403
 from dala_defn.functions.joining import *  # noqa: F403
 from dala_defn.functions.linear import *  # noqa: F403
+from dala_defn.functions.misc import *  # noqa: F403
 from dala_defn.functions.reduce import *  # noqa: F403
 from dala_defn.functions.sets import *  # noqa: F403
 from dala_defn.functions.shape import *  # noqa: F403
@@ -63,6 +65,7 @@ __all__ += grids.__all__
 __all__ += indexing.__all__
 __all__ += joining.__all__
 __all__ += linear.__all__
+__all__ += misc.__all__
 __all__ += reduce.__all__
 __all__ += sets.__all__
 __all__ += shape.__all__
