@@ -34,7 +34,7 @@ from dala_defn.annotations import (
     UInt32,
     UInt64,
 )
-from dala_defn.arguments import spec
+from dala_defn.arguments import is_compatible, spec, spec_of
 from dala_defn.array import Array, get_printoptions, set_printoptions
 from dala_defn.arrayfiles import save
 from dala_defn.compiled import Compiled as _Compiled
@@ -124,6 +124,7 @@ __array_api_version__ = "2024.12"
 __array_namespace_info__ = _NamespaceInfo
 
 newaxis = None
+euler_gamma = 0.5772156649015329
 bool = bool_
 
 __all__ = [
@@ -190,6 +191,7 @@ __all__ = [
     "defn",
     "e",
     "errors",
+    "euler_gamma",
     "executor",
     "fft",
     "float16",
@@ -231,7 +233,9 @@ __all__ = [
     "scan",
     "signal",
     "signing",
+    "is_compatible",
     "spec",
+    "spec_of",
     "special",
     "switch",
     "testing",

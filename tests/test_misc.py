@@ -195,3 +195,28 @@ def test_what_is_no_file_of_arrays(tmp_path: Path) -> None:
         with pytest.raises((dd.ArgumentError, dd.ArgumentTypeError)):
             dd.save(tmp_path / path, x)
     assert not (tmp_path / "x.npy").exists()
+
+
+def test_specs_of_trees() -> None:
+    tree = {"x": dd.ones((2, 3)), "n": 1, "k": np.zeros(2, np.int8)}
+    specs = dd.spec_of(tree)
+    assert dd.is_compatible(specs, tree) and dd.is_compatible(tree, tree)
+    assert not dd.is_compatible(specs, {**tree, "n": 1.0})
+    assert not dd.is_compatible(specs, {**tree, "x": dd.ones((3, 2))})
+    assert not dd.is_compatible(specs, {"x": tree["x"]})
+    two = (dd.spec("b"), dd.spec("2*b"))
+    assert dd.is_compatible(two, (dd.ones(3), dd.ones(6)))
+    assert not dd.is_compatible(two, (dd.ones(3), dd.ones(5)))
+    assert not dd.is_compatible(dd.spec("1<=b<=4"), dd.ones(5))
+    with pytest.raises(dd.ArgumentTypeError):
+        dd.spec_of({"a": "text"})
+
+
+def test_methods_are_the_functions() -> None:
+    x = dd.array([3, 1, 2])
+    assert x.sort().tolist() == [1, 2, 3] and x.sort(descending=True).tolist() == [3, 2, 1]
+    assert int(dd.array([1, 2, 4]).searchsorted(3)) == 2
+    assert x.partition(1).tolist()[1] == 2 and int(x[x.argpartition(0)[0]]) == 1
+    assert x.compress(dd.array([True, False, True])).tolist() == [3, 2]
+    assert dd.array([1, 0]).choose([dd.array([1, 2]), dd.array([3, 4])]).tolist() == [3, 2]
+    assert x.copy() is x and dd.array([1j]).conjugate().tolist() == [-1j]

@@ -5,7 +5,7 @@ use burn_std::Slice;
 use super::{Call, movement};
 use crate::backend::{ExecBackend, no_host};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::indexing::{self, Geometry, Update};
 use crate::host::{HostView, Out, copy, dense_strides};
 use crate::value::Val;
@@ -46,7 +46,10 @@ impl<B: ExecBackend> Call<'_, B> {
         let [x] = B::views(self.name, [&x])?;
         let mut out = Out::new(self.out.elements(), self.out.dtype.itemsize());
         let bytes = x.elements() * x.dtype.itemsize();
-        // SAFETY: a dense view of so many bytes, as many as the result has by its type.
+        if bytes != self.out.elements() * self.out.dtype.itemsize() {
+            return Err(Error::invalid_program("the bits do not fill the result"));
+        }
+        // SAFETY: a dense view of so many bytes, and as many in the result.
         let out = unsafe {
             std::ptr::copy_nonoverlapping(x.ptr, out.ptr(), bytes);
             out.finish()
