@@ -62,7 +62,7 @@ def cumlogsumexp(x: Any, axis: int | None = None, *, reverse: bool = False) -> A
 
     Example:
         >>> dd.cumlogsumexp(dd.array([0.0, 0.0, 1000.0]))
-        array([0.0000000e+00, 6.9314718e-01, 1.0000000e+03], dtype=float32)
+        array([0.000000e+00, 6.931472e-01, 1.000000e+03], dtype=float32)
     """
     x, place = _along(real(x), axis)
     return OPS["cumlogsumexp"](x, axis=place, reverse=reverse)
