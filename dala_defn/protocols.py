@@ -32,6 +32,7 @@ _ACCUMULATIONS: dict[str, Callable[..., Any]] = {
     "multiply": F.cumprod,
     "maximum": F.cummax,
     "minimum": F.cummin,
+    "logaddexp": F.cumlogsumexp,
 }
 
 

@@ -205,6 +205,42 @@ def test_orthogonal_factors(dtype: Any, m: int, n: int, lead: tuple[int, ...]) -
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 20])
+def test_eigenvalues_of_any_matrix(dtype: Any, n: int) -> None:
+    by = 5 * bound(dtype)
+    x = draw((2, n, n), dtype)
+    want = np.linalg.eigvals(x.astype(np.complex128))
+    order = np.argsort(want.real + 0.6180339887498949 * want.imag, -1)
+    for executor in ("flex", "reference"):
+        with dd.using(executor):
+            w, v = (np.asarray(t) for t in linalg.eig(x))
+            assert w.dtype == v.dtype == np.result_type(dtype, np.complex64)
+            close(x @ v, v * w[..., None, :], by)
+            close(np.linalg.norm(v, axis=-2), np.ones((2, n)), by)
+            close(w, np.take_along_axis(want, order, -1), by)
+            close(linalg.eigvals(x), w, by)
+
+
+def test_eigenvalues_of_matrices_that_are_hard() -> None:
+    for executor in ("flex", "reference"):
+        with dd.using(executor):
+            turn = np.array([[0.0, 1], [-1, 0]])
+            close(linalg.eigvals(turn), [-1j, 1j])
+            cycle = np.roll(np.eye(5), 1, 0)
+            close(np.asarray(linalg.eigvals(cycle)) ** 5, np.ones(5))
+            jordan = np.array([[2.0, 1, 0], [0, 2, 1], [0, 0, 2]])
+            w, v = (np.asarray(t) for t in linalg.eig(jordan))
+            close(w, [2, 2, 2], 1e-4)
+            close(jordan @ v, v * w, 1e-4)
+            for scale in (0.0, 1e-200, 1e200):
+                close(np.asarray(linalg.eigvals(scale * A)) / (scale or 1), np.asarray(linalg.eigvals(A)) * bool(scale))
+            assert np.isnan(np.asarray(linalg.eigvals(np.full((2, 2), np.nan)))).all()
+            # The companion of (x - 1) (x - 2) ... (x - 6).
+            close(np.sort(np.asarray(linalg.eigvals(scipy.linalg.companion(np.poly(np.arange(1.0, 7))))).real),
+                  np.arange(1, 7), 1e-8)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_solutions(dtype: Any) -> None:
     by = 10 * bound(dtype)
     a, b = draw((3, 6, 6), dtype) + 4 * np.eye(6, dtype=dtype), draw((3, 6, 2), dtype, 1)
@@ -266,6 +302,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "lu": lambda x, y: linalg.lu(x)[2],
     "expm": lambda x, y: linalg.expm(x),
     "norm": lambda x, y: linalg.norm(y, "nuc"),
+    "eig": lambda x, y: linalg.eig(x)[1],
 }
 
 
@@ -415,6 +452,8 @@ def test_integers_become_float32_and_short_floats_are_refused() -> None:
         (lambda: linalg.svd(np.ones(3)), dd.ShapeError, "two axes"),
         (lambda: linalg.cholesky(np.ones((2, 3))), dd.ShapeError, "square"),
         (lambda: linalg.eigh(np.ones((2, 3))), dd.ShapeError, "square"),
+        (lambda: linalg.eig(np.ones((2, 3))), dd.ShapeError, "square"),
+        (lambda: dd.ops.eig(np.eye(2), vectors=True, pairs=False), dd.DTypeError, "complex"),
         (lambda: linalg.eigh(np.eye(2), "X"), dd.ArgumentError, "UPLO"),
         (lambda: linalg.qr(np.eye(2), "raw"), dd.ArgumentError, "Householder"),
         (lambda: linalg.qr(np.eye(2), "full"), dd.ArgumentError, "mode"),
@@ -455,8 +494,8 @@ def test_the_runtime_checks_what_it_is_given() -> None:
 
     run("solve", (2, 2), (2, 2))
     options = {"triangular_solve": {"lower": True, "transpose": False, "unit": False}}
-    options |= {name: {"vectors": True} for name in ("eigh", "svd")}
-    for name in ("cholesky", "lu", "qr", "complement", "eigh", "svd"):
+    options |= {name: {"vectors": True} for name in ("eigh", "svd", "eig")}
+    for name in ("cholesky", "lu", "qr", "complement", "eigh", "svd", "eig"):
         given = options.get(name, {})
         for shape in ((), (2,)):
             with pytest.raises(dd.DalaError, match="operands"):

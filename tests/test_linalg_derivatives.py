@@ -45,6 +45,8 @@ SCALARS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "cond": (linalg.cond, TALL),
     "nuc": (lambda x: linalg.norm(x, "nuc"), TALL),
     "2": (lambda x: linalg.norm(x, 2), TALL),
+    "eigvals": (lambda x: dd.sum(dd.absolute(linalg.eigvals(x)) * W[0]), A),
+    "eig": (lambda x: dd.sum(dd.absolute(linalg.eig(x)[1]) ** 2 * W), A),
     "matrix_power": (lambda x: dd.sum(W * linalg.matrix_power(x, -2)), A),
     "eigenvalues that are equal": (lambda x: dd.sum(linalg.eigvalsh(x @ x.T) ** 2), np.eye(3)),
     "singular values that are equal": (lambda x: dd.sum(linalg.svdvals(x) ** 2), np.eye(3)),
@@ -123,6 +125,7 @@ def test_gradients_of_complex_matrices_agree_with_differences() -> None:
         lambda x: dd.sum(dd.real(w * linalg.svd(x)[0])) + dd.sum(linalg.svdvals(x)),
         lambda x: dd.sum(dd.real(w * linalg.pinv(x[:, :2]).T[:, :1])),
         lambda x: dd.sum(dd.real(w * linalg.expm(x))),
+        lambda x: dd.sum(dd.real(w * linalg.eig(x)[1])) + dd.sum(dd.real(w[0] * linalg.eigvals(x))),
     )
     for f in fs:
         g = np.asarray(dd.grad(f)(x))
@@ -153,6 +156,21 @@ def test_derivatives_that_are_not_there_are_refused() -> None:
     ):
         with pytest.raises(dd.GradientError, match="orthonormal"):
             dd.grad(f)(TALL)
+
+
+def test_what_is_not_differentiated_refuses_nothing() -> None:
+    u, _, vh = np.linalg.svd(TALL, full_matrices=False)
+    close(dd.grad(lambda x: dd.sum(linalg.svd(x).S))(TALL), u @ vh)
+
+
+@pytest.mark.parametrize("name", ["det", "inv", "cholesky", "expm", "pinv", "eigvalsh"])
+def test_gradients_at_sizes_by_name(name: str) -> None:
+    f = getattr(linalg, name)
+    g = dd.grad(lambda x: dd.sum(f(x) ** 2))
+    compiled = dd.defn(g).compile(dd.spec(("b", "n", "n"), "float64"))
+    for n in (2, 4):
+        x = definite(n, (3,))
+        close(compiled(x), g(x))
 
 
 @pytest.mark.parametrize("f", [linalg.inv, linalg.svdvals, linalg.det, lambda x: linalg.qr(x)[0], linalg.pinv])

@@ -91,10 +91,10 @@ def test_functions_of_numpy(number: int) -> None:
 
 def test_what_has_no_counterpart_raises_and_says_what_to_use() -> None:
     x = dd.array(X)
-    with pytest.raises(dd.ArgumentTypeError, match=r"np\.linalg\.eig"):
-        np.linalg.eig(x)
+    with pytest.raises(dd.ArgumentTypeError, match=r"np\.apply_over_axes"):
+        np.apply_over_axes(np.sum, x, 0)
     with pytest.raises(dd.ArgumentTypeError, match=r"np\.asarray"):
-        np.apply_along_axis(np.sum, 0, x)
+        np.apply_over_axes(np.sum, x, 0)
     with pytest.raises(dd.ArgumentTypeError, match="place"):
         np.add(x, 1, out=np.zeros_like(X))
     with pytest.raises(dd.ArgumentTypeError, match="place"):

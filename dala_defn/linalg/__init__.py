@@ -24,7 +24,7 @@ from dala_defn.linalg.solving import (
     tensorinv,
     tensorsolve,
 )
-from dala_defn.linalg.spectra import eigh, eigvalsh, svd, svdvals
+from dala_defn.linalg.spectra import eig, eigh, eigvals, eigvalsh, svd, svdvals
 
 __all__ = [
     "cholesky",
@@ -32,7 +32,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "expm",
     "inv",

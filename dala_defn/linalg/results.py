@@ -28,6 +28,13 @@ class EighResult(NamedTuple):
     eigenvectors: Any
 
 
+class EigResult(NamedTuple):
+    """What ``eig`` gives."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
 class SVDResult(NamedTuple):
     """What ``svd`` gives."""
 

@@ -1,13 +1,14 @@
-"""Singular values, and eigenvalues of Hermitian matrices."""
+"""Singular values and eigenvalues."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dala_defn import functions as F
+from dala_defn.dtypes import complex_of
 from dala_defn.errors import ArgumentError
-from dala_defn.functions.base import dtype_of
-from dala_defn.linalg.results import EighResult, SVDResult, adjoint, hermitian, matrix
+from dala_defn.functions.base import convert, dtype_of
+from dala_defn.linalg.results import EighResult, EigResult, SVDResult, adjoint, hermitian, matrix
 from dala_defn.ops.spec import OPS
 
 
@@ -113,3 +114,42 @@ def svdvals(x: Any, /) -> Any:
 def real_dtype(x: Any) -> Any:
     """The dtype of absolute values of an array."""
     return F.real(x).dtype if dtype_of(x).kind == "c" else dtype_of(x)
+
+
+def _complex(name: str, x: Any) -> Any:
+    x = matrix(name, x)
+    return convert(x, complex_of(dtype_of(x)))
+
+
+def eig(x: Any, /) -> EigResult:
+    """The eigenvalues (…, n) of square matrices and their eigenvectors (…, n, n) as columns; always complex.
+
+    (NumPy gives real ones where all happen to be real, but a dtype cannot depend on values here.) The values ascend by
+    their real part and 0.618 times their imaginary part. Vectors have length 1; the first element of each that is at
+    least half as large as its largest is real and positive. A matrix without n independent eigenvectors has some that
+    are nearly equal, and no derivative there: it is infinite, NaN or very large. A matrix that holds NaN or an infinity
+    gives NaN.
+
+    Raises:
+        ShapeError: when the matrices are not square.
+        DTypeError: for float16 and bfloat16.
+
+    Example:
+        >>> dd.round(dd.linalg.eig(dd.array([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues.imag, 3)
+        array([-1.,  1.], dtype=float32)
+    """
+    packed = OPS["eig"](_complex("eig", x), vectors=True, pairs=False)
+    return EigResult(packed[..., 0, :], packed[..., 1:, :])
+
+
+def eigvals(x: Any, /) -> Any:
+    """The eigenvalues of ``eig``, without the vectors.
+
+    Raises:
+        ShapeError, DTypeError: as ``eig``.
+
+    Example:
+        >>> dd.linalg.eigvals(dd.array([[2.0, 1.0], [0.0, 1.0]])).real
+        array([1., 2.], dtype=float32)
+    """
+    return OPS["eig"](_complex("eigvals", x), vectors=False, pairs=False)[..., 0, :]

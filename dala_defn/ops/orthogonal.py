@@ -183,7 +183,7 @@ def _orthonormal(q: Array) -> bool:
     return bool(np.allclose(np.conj(np.swapaxes(wide, -1, -2)) @ wide, np.eye(q.shape[-1]), atol=1e-4))
 
 
-_NOT_UNIQUE = NoGrad("other orthonormal columns would do as well, and nothing says which follow when x changes")
+_NOT_UNIQUE = NoGrad("other orthonormal columns would do as well (the reduced factors have derivatives)")
 
 complement: OpSpec = matrix_op(
     name="complement",

@@ -118,7 +118,7 @@ def _apart(s: Array) -> bool:
     return bool(np.all(gaps > 0.02 * np.max(np.abs(s), initial=0)))
 
 
-def _steady_phases(v: Array) -> bool:
+def steady_phases(v: Array) -> bool:
     """Whether rounding leaves the choice of the pivots."""
     size = np.abs(v)
     return bool(np.all(np.abs(size - 0.5 * np.max(size, axis=-2, keepdims=True, initial=0)) > 1e-3))
@@ -129,7 +129,7 @@ def _eigh_determined(x: Array, *, vectors: bool) -> bool:
     if 0 in x.shape:
         return True
     w, v = np.linalg.eigh(wide)
-    return bool(np.isfinite(w).all()) and (not vectors or (_apart(w) and _steady_phases(v)))
+    return bool(np.isfinite(w).all()) and (not vectors or (_apart(w) and steady_phases(v)))
 
 
 eigh: OpSpec = matrix_op(
@@ -250,7 +250,7 @@ def _svd_determined(x: Array, *, vectors: bool) -> bool:
     u, s, _ = np.linalg.svd(wide, full_matrices=False)
     if not np.isfinite(s).all():
         return False
-    return not vectors or bool(_apart(s) and _steady_phases(u) and np.all(s[..., -1] * 50 > s[..., 0]))
+    return not vectors or bool(_apart(s) and steady_phases(u) and np.all(s[..., -1] * 50 > s[..., 0]))
 
 
 svd: OpSpec = matrix_op(

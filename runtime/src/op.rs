@@ -62,6 +62,7 @@ pub enum Family {
     Structure,
     Effect,
     Matrix,
+    Fourier,
 }
 
 /// An elementwise op of family `unary`.
@@ -97,6 +98,8 @@ pub enum Unary {
     Isfinite,
     Isnan,
     BitwiseNot,
+    Popcount,
+    Clz,
 }
 
 impl Unary {
@@ -133,6 +136,8 @@ impl Unary {
             "isfinite" => Unary::Isfinite,
             "isnan" => Unary::Isnan,
             "bitwise_not" => Unary::BitwiseNot,
+            "popcount" => Unary::Popcount,
+            "clz" => Unary::Clz,
             _ => return None,
         })
     }
@@ -170,6 +175,8 @@ impl Unary {
             Unary::Isfinite => row!("isfinite", 0x1c, Unary, Bool, 0x1e00),
             Unary::Isnan => row!("isnan", 0x1d, Unary, Bool, 0x1e00),
             Unary::BitwiseNot => row!("bitwise_not", 0x1e, Unary, Same, 0x1ff),
+            Unary::Popcount => row!("popcount", 0x12a, Unary, Same, 0x1fe),
+            Unary::Clz => row!("clz", 0x12b, Unary, Same, 0x1fe),
         }
     }
 }
@@ -496,6 +503,51 @@ pub enum Op<D = Dim> {
         vectors: bool,
         pairs: bool,
     },
+    Eig {
+        vectors: bool,
+        pairs: bool,
+    },
+    Fft {
+        axis: i64,
+        inverse: bool,
+    },
+    Rfft {
+        axis: i64,
+    },
+    Irfft {
+        axis: i64,
+        length: Vec<D>,
+    },
+    ScatterMul {
+        axis: i64,
+        batch_dims: i64,
+        mode: String,
+    },
+    ScatterMax {
+        axis: i64,
+        batch_dims: i64,
+        mode: String,
+    },
+    ScatterMin {
+        axis: i64,
+        batch_dims: i64,
+        mode: String,
+    },
+    Cumprod {
+        axis: i64,
+        reverse: bool,
+    },
+    LinearScan {
+        axis: i64,
+        reverse: bool,
+    },
+    Cumlogsumexp {
+        axis: i64,
+        reverse: bool,
+    },
+    Bitcast {
+        dtype: DType,
+    },
 }
 
 impl Op<Dim> {
@@ -732,6 +784,51 @@ impl Op<Dim> {
             "svd" => Op::Svd {
                 vectors: attrs.bool("vectors")?,
                 pairs: attrs.bool("pairs")?,
+            },
+            "eig" => Op::Eig {
+                vectors: attrs.bool("vectors")?,
+                pairs: attrs.bool("pairs")?,
+            },
+            "fft" => Op::Fft {
+                axis: attrs.int("axis")?,
+                inverse: attrs.bool("inverse")?,
+            },
+            "rfft" => Op::Rfft {
+                axis: attrs.int("axis")?,
+            },
+            "irfft" => Op::Irfft {
+                axis: attrs.int("axis")?,
+                length: attrs.dims("length")?,
+            },
+            "scatter_mul" => Op::ScatterMul {
+                axis: attrs.int("axis")?,
+                batch_dims: attrs.int("batch_dims")?,
+                mode: attrs.str("mode")?,
+            },
+            "scatter_max" => Op::ScatterMax {
+                axis: attrs.int("axis")?,
+                batch_dims: attrs.int("batch_dims")?,
+                mode: attrs.str("mode")?,
+            },
+            "scatter_min" => Op::ScatterMin {
+                axis: attrs.int("axis")?,
+                batch_dims: attrs.int("batch_dims")?,
+                mode: attrs.str("mode")?,
+            },
+            "cumprod" => Op::Cumprod {
+                axis: attrs.int("axis")?,
+                reverse: attrs.bool("reverse")?,
+            },
+            "linear_scan" => Op::LinearScan {
+                axis: attrs.int("axis")?,
+                reverse: attrs.bool("reverse")?,
+            },
+            "cumlogsumexp" => Op::Cumlogsumexp {
+                axis: attrs.int("axis")?,
+                reverse: attrs.bool("reverse")?,
+            },
+            "bitcast" => Op::Bitcast {
+                dtype: attrs.dtype("dtype")?,
             },
             _ => {
                 let op: Option<Self> = Unary::named(name)
@@ -1034,6 +1131,59 @@ impl<D> Op<D> {
                 vectors: *vectors,
                 pairs: *pairs,
             },
+            Op::Eig { vectors, pairs } => Op::Eig {
+                vectors: *vectors,
+                pairs: *pairs,
+            },
+            Op::Fft { axis, inverse } => Op::Fft {
+                axis: *axis,
+                inverse: *inverse,
+            },
+            Op::Rfft { axis } => Op::Rfft { axis: *axis },
+            Op::Irfft { axis, length } => Op::Irfft {
+                axis: *axis,
+                length: map_dims(length, &mut f)?,
+            },
+            Op::ScatterMul {
+                axis,
+                batch_dims,
+                mode,
+            } => Op::ScatterMul {
+                axis: *axis,
+                batch_dims: *batch_dims,
+                mode: mode.clone(),
+            },
+            Op::ScatterMax {
+                axis,
+                batch_dims,
+                mode,
+            } => Op::ScatterMax {
+                axis: *axis,
+                batch_dims: *batch_dims,
+                mode: mode.clone(),
+            },
+            Op::ScatterMin {
+                axis,
+                batch_dims,
+                mode,
+            } => Op::ScatterMin {
+                axis: *axis,
+                batch_dims: *batch_dims,
+                mode: mode.clone(),
+            },
+            Op::Cumprod { axis, reverse } => Op::Cumprod {
+                axis: *axis,
+                reverse: *reverse,
+            },
+            Op::LinearScan { axis, reverse } => Op::LinearScan {
+                axis: *axis,
+                reverse: *reverse,
+            },
+            Op::Cumlogsumexp { axis, reverse } => Op::Cumlogsumexp {
+                axis: *axis,
+                reverse: *reverse,
+            },
+            Op::Bitcast { dtype } => Op::Bitcast { dtype: *dtype },
         })
     }
 
@@ -1102,6 +1252,17 @@ impl<D> Op<D> {
             Op::Complement { .. } => row!("complement", 0x105, Matrix, Own, 0x1800),
             Op::Eigh { .. } => row!("eigh", 0x106, Matrix, Own, 0x1800),
             Op::Svd { .. } => row!("svd", 0x107, Matrix, Own, 0x1800),
+            Op::Eig { .. } => row!("eig", 0x108, Matrix, Own, 0x1800),
+            Op::Fft { .. } => row!("fft", 0x120, Fourier, Own, 0x1800),
+            Op::Rfft { .. } => row!("rfft", 0x121, Fourier, Own, 0x1800),
+            Op::Irfft { .. } => row!("irfft", 0x122, Fourier, Own, 0x1800),
+            Op::ScatterMul { .. } => row!("scatter_mul", 0x123, Movement, Own, 0x1ffe),
+            Op::ScatterMax { .. } => row!("scatter_max", 0x124, Movement, Own, 0x1ffe),
+            Op::ScatterMin { .. } => row!("scatter_min", 0x125, Movement, Own, 0x1ffe),
+            Op::Cumprod { .. } => row!("cumprod", 0x126, Reduction, Own, 0x1ffe),
+            Op::LinearScan { .. } => row!("linear_scan", 0x127, Reduction, Own, 0x1e00),
+            Op::Cumlogsumexp { .. } => row!("cumlogsumexp", 0x128, Reduction, Own, 0x1e00),
+            Op::Bitcast { .. } => row!("bitcast", 0x129, Movement, Own, 0x1fff),
         }
     }
 }

@@ -4,8 +4,10 @@
 //! `dala_defn/ops/factors.py` says. A matrix that is not finite, or has no such factors, gives NaN; loops that converge
 //! have a bound.
 
+use std::cmp::Ordering;
+
 use burn_std::Bytes;
-use nalgebra::linalg::{LU, QR, SVD, SymmetricEigen};
+use nalgebra::linalg::{LU, QR, SVD, Schur, SymmetricEigen};
 use nalgebra::{Cholesky, Complex, ComplexField, DMatrix, RealField, one as unit, zero};
 
 use super::{FINE_GRAIN, HostView, Out, bad_dtype, parallel, rows_per_task};
@@ -21,6 +23,7 @@ pub enum Factor {
     Complement,
     Eigh { vectors: bool },
     Svd { vectors: bool },
+    Eig { vectors: bool },
 }
 
 /// Which triangle is solved with, and how.
@@ -159,6 +162,7 @@ fn one<T: Number>(op: Factor, x: &[T], m: usize, n: usize, out: &mut [T]) {
         Factor::Complement => complement(x, m, n, out),
         Factor::Eigh { vectors } => eigh(x, n, vectors, out),
         Factor::Svd { vectors } => svd(x, m, n, vectors, out),
+        Factor::Eig { vectors } => eig(x, n, vectors, out),
     }
 }
 
@@ -174,9 +178,9 @@ fn put<T: Number>(out: &mut [T], x: &DMatrix<T>) {
 /// The Hermitian matrix whose lower triangle this is.
 fn hermitian<T: Number>(x: &[T], n: usize) -> DMatrix<T> {
     DMatrix::from_fn(n, n, |i, j| match i.cmp(&j) {
-        std::cmp::Ordering::Greater => x[i * n + j],
-        std::cmp::Ordering::Equal => T::from_real(x[i * n + i].real()),
-        std::cmp::Ordering::Less => x[j * n + i].conjugate(),
+        Ordering::Greater => x[i * n + j],
+        Ordering::Equal => T::from_real(x[i * n + i].real()),
+        Ordering::Less => x[j * n + i].conjugate(),
     })
 }
 
@@ -336,10 +340,15 @@ fn reflect<T: Number>(v: &DMatrix<T>, x: &mut DMatrix<T>, from: usize) {
     below -= v * along * nalgebra::convert::<f64, T>(2.0);
 }
 
+/// The larger of two numbers.
+fn largest<P: PartialOrd>(a: P, b: P) -> P {
+    if b > a { b } else { a }
+}
+
 /// The matrix divided by a power of 2 near its largest element, so that squares neither overflow nor vanish; and that.
 fn scaled<T: Number>(mut x: DMatrix<T>) -> (DMatrix<T>, T::Part) {
     let parts = x.iter().flat_map(|v| [v.real().abs(), v.imaginary().abs()]);
-    let most = parts.fold(zero::<T::Part>(), |a, b| if b > a { b } else { a });
+    let most = parts.fold(zero::<T::Part>(), largest);
     let power = most.log2().floor().exp2();
     if most > zero::<T::Part>() && power.is_finite() && power > zero::<T::Part>() {
         x.unscale_mut(power);
@@ -354,7 +363,7 @@ fn phase<'a, T: Number>(column: impl Iterator<Item = &'a T> + Clone) -> T {
     let largest = column
         .clone()
         .map(|v| v.modulus())
-        .fold(zero::<T::Part>(), |a, b| if b > a { b } else { a });
+        .fold(zero::<T::Part>(), largest);
     let half: T::Part = nalgebra::convert(0.5);
     match column.into_iter().find(|v| v.modulus() >= largest * half) {
         Some(v) if largest > zero::<T::Part>() => v.conjugate().unscale(v.modulus()),
@@ -371,7 +380,7 @@ fn eigh<T: Number>(x: &[T], n: usize, vectors: bool, out: &mut [T]) {
     order.sort_by(|&i, &j| {
         found.eigenvalues[i]
             .partial_cmp(&found.eigenvalues[j])
-            .unwrap_or(std::cmp::Ordering::Equal)
+            .unwrap_or(Ordering::Equal)
     });
     for (j, &at) in order.iter().enumerate() {
         out[j] = T::from_real(found.eigenvalues[at] * back);
@@ -403,6 +412,54 @@ fn svd<T: Number>(x: &[T], m: usize, n: usize, vectors: bool, out: &mut [T]) {
             for i in 0..n {
                 out[(m + 1 + i) * k + j] = vh[(j, i)].conjugate() * turn;
             }
+        }
+    }
+}
+
+/// Eigenvalues are on the diagonal of a triangle, whose eigenvectors are found by substitution. For complex numbers: a
+/// matrix of real ones has no such triangle in general.
+fn eig<T: Number>(x: &[T], n: usize, vectors: bool, out: &mut [T]) {
+    let (a, back) = scaled(DMatrix::from_row_slice(n, n, x));
+    let Some(found) = Schur::try_new(a, T::EPSILON, STEPS * n) else {
+        return;
+    };
+    let (q, t) = found.unpack();
+    let slant: T::Part = nalgebra::convert(0.618_033_988_749_894_9);
+    let key = |i: usize| t[(i, i)].real() + slant * t[(i, i)].imaginary();
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|&i, &j| key(i).partial_cmp(&key(j)).unwrap_or(Ordering::Equal));
+    let tiny = T::EPSILON * t.iter().map(|v| v.modulus()).fold(zero(), largest);
+    let mut y = vec![zero::<T>(); n];
+    for (j, &at) in order.iter().enumerate() {
+        let value = t[(at, at)];
+        out[j] = value.scale(back);
+        if !vectors {
+            continue;
+        }
+        y[at] = unit();
+        for i in (0..at).rev() {
+            let sum = (i + 1..=at).fold(zero::<T>(), |sum, k| sum + t[(i, k)] * y[k]);
+            let gap = value - t[(i, i)];
+            // Equal eigenvalues: next to them, as LAPACK does.
+            let near = gap.modulus() <= tiny;
+            y[i] = sum / if near { T::from_real(tiny) } else { gap };
+            // A large vector is made shorter before it overflows.
+            let size = y[i].modulus();
+            if size * T::EPSILON > unit() {
+                y[i..=at].iter_mut().for_each(|v| *v = v.unscale(size));
+            }
+        }
+        let column: Vec<T> = (0..n)
+            .map(|i| (0..=at).fold(zero::<T>(), |sum, k| sum + q[(i, k)] * y[k]))
+            .collect();
+        let length = column
+            .iter()
+            .map(|v| v.modulus_squared())
+            .fold(zero::<T::Part>(), |a, b| a + b)
+            .sqrt();
+        let turn = phase(column.iter()).unscale(length);
+        for (i, v) in column.iter().enumerate() {
+            out[(i + 1) * n + j] = *v * turn;
         }
     }
 }

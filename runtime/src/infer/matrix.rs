@@ -93,6 +93,17 @@ pub fn eigh(vectors: bool) -> impl FnOnce(usize, usize, DType) -> Result<(usize,
     move |m, n, _| square(m, n).map(|()| (if vectors { n + 1 } else { 1 }, n))
 }
 
+/// Of complex numbers only.
+pub fn eig(
+    vectors: bool,
+    pairs: bool,
+) -> impl FnOnce(usize, usize, DType) -> Result<(usize, usize)> {
+    move |m, n, dtype| match pairs {
+        true => eigh(vectors)(m, n, dtype),
+        false => fail("attribute", "takes pairs of parts"),
+    }
+}
+
 pub fn svd(vectors: bool) -> impl FnOnce(usize, usize, DType) -> Result<(usize, usize)> {
     move |m, n, _| {
         let rows = if vectors {

@@ -4,6 +4,7 @@ mod array;
 mod borrow;
 mod contraction;
 mod elementwise;
+mod fourier;
 mod indexing;
 mod matrix;
 mod movement;
