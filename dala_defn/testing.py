@@ -201,16 +201,22 @@ def assert_array_equal(actual: Any, desired: Any) -> None:
     _compare(actual, desired, 0, 0, True)
 
 
-def _compare(actual: Any, desired: Any, rtol: float, atol: float, equal_nan: bool) -> None:
-    if not isinstance(actual, (list, tuple, dict)):  # a nested list of numbers beside an array is one
-        _close("the array", actual, desired, rtol, atol, equal_nan)
-        return
-    pairs = trees.flatten_with_paths(actual), trees.flatten_with_paths(desired)
-    if [p for p, _ in pairs[0]] != [p for p, _ in pairs[1]]:
-        _close("the array", actual, desired, rtol, atol, equal_nan)
-        return
-    for (path, x), (_, y) in zip(*pairs, strict=True):
-        _close(trees.show_path(path) or "the array", x, y, rtol, atol, equal_nan)
+def _compare(actual: Any, desired: Any, rtol: float, atol: float, equal_nan: bool, name: str = "") -> None:
+    def inner(x: Any, y: Any, key: Any) -> None:
+        _compare(x, y, rtol, atol, equal_nan, f"{name}/{key}" if name else str(key))
+
+    if isinstance(actual, dict):
+        if not isinstance(desired, dict) or actual.keys() != desired.keys():
+            raise CheckFailed(f"{name or 'the tree'} has the keys {list(actual)}, which are not those wanted")
+        for key, x in actual.items():
+            inner(x, desired[key], key)
+    elif isinstance(actual, (list, tuple)) and isinstance(desired, (list, tuple)):
+        if len(actual) != len(desired):
+            raise CheckFailed(f"{name or 'the tree'} has {len(actual)} elements, not {len(desired)}")
+        for i, (x, y) in enumerate(zip(actual, desired, strict=True)):
+            inner(x, y, i)
+    else:
+        _close(name or "the array", actual, desired, rtol, atol, equal_nan)
 
 
 def _close(name: str, actual: Any, desired: Any, rtol: float, atol: float, equal_nan: bool) -> None:
@@ -224,7 +230,8 @@ def _close(name: str, actual: Any, desired: Any, rtol: float, atol: float, equal
         if equal_nan and not exact:
             good = good | (np.isnan(a) & np.isnan(b))
         gap = np.abs(a.astype(np.float64) - b) if exact else np.abs(a - b)
-        good = good | (gap <= atol + rtol * np.abs(b)) if rtol or atol else good
+        if rtol or atol:
+            good = good | (np.isfinite(gap) & (gap <= atol + rtol * np.abs(b)))
     if np.all(good):
         return
     place = tuple(int(i) for i in np.argwhere(~good)[0])
