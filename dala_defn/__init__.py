@@ -109,6 +109,7 @@ from dala_defn.ops.effects import time_limit
 from dala_defn.protocols import function as _function
 from dala_defn.protocols import ufunc as _ufunc
 from dala_defn.shapes import DimExpr
+from dala_defn.special import erfc, erfinv, logsumexp
 from dala_defn.trace import Tracer, name_scope, require
 from dala_defn.transforms import Transformed as _Transformed
 from dala_defn.transforms import grad, jvp, value_and_grad, vmap
@@ -190,6 +191,8 @@ __all__ = [
     "debug",
     "defn",
     "e",
+    "erfc",
+    "erfinv",
     "errors",
     "euler_gamma",
     "executor",
@@ -215,6 +218,7 @@ __all__ = [
     "linalg",
     "linearize",
     "load",
+    "logsumexp",
     "losses",
     "map",
     "metrics",
