@@ -36,7 +36,6 @@ from dala_defn.annotations import (
 )
 from dala_defn.arguments import is_compatible, spec, spec_of
 from dala_defn.array import Array, get_printoptions, set_printoptions
-from dala_defn.arrayfiles import save
 from dala_defn.compiled import Compiled as _Compiled
 from dala_defn.composites import Composite as _Composite
 from dala_defn.composites import composite
@@ -116,6 +115,7 @@ from dala_defn.transforms import grad, jvp, value_and_grad, vmap
 
 if TYPE_CHECKING:
     from dala_defn import callbacks, initializers, layers, losses, metrics, optimizers, signal, signing, testing
+    from dala_defn.arrayfiles import save
     from dala_defn.layers import Input
     from dala_defn.training import Model, Sequential
 
@@ -266,6 +266,7 @@ _LATER = {
     "Input": "layers.Input",
     "Model": "training.Model",
     "Sequential": "training.Sequential",
+    "save": "arrayfiles.save",
 }
 
 
