@@ -362,9 +362,32 @@ def test_matrices_that_are_hard(executor: str) -> None:
             close(vh @ adjoint(vh), np.eye(len(vh)), 1e-14)
             q, r = (np.asarray(t) for t in linalg.qr(flat))
             close(q @ r, flat, 1e-14)
+        close(linalg.eig(np.zeros((3, 3)))[1], np.eye(3), 1e-14)
         w, v = (np.asarray(t) for t in linalg.eigh(np.ones((4, 4))))
         close(w, [0, 0, 0, 4], 1e-14)
         close(adjoint(v) @ v, np.eye(4), 1e-14)
+
+
+SHAPED: dict[str, Callable[[Array], Array]] = {
+    "rank 1": lambda x: x[..., :1] @ x[..., :1, :],
+    "whole numbers": np.round,
+    "a column twice": lambda x: np.concatenate([x, x[..., :1]], -1),
+    "zeros and ones": lambda x: (np.abs(x) > 1.2).astype(x.dtype),
+    "columns of all sizes": lambda x: x * (10.0 ** np.arange(-8, x.shape[-1] * 3 - 8, 3)).astype(x.real.dtype),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", SHAPED)
+@pytest.mark.parametrize(("m", "n"), [(2, 2), (5, 5), (9, 4), (4, 9), (12, 11)])
+def test_singular_values_of_matrices_without_full_rank(dtype: Any, kind: str, m: int, n: int) -> None:
+    x = SHAPED[kind](draw((40, m, n), dtype)).astype(dtype)
+    u, s, vh = (np.asarray(t).astype(np.complex128) for t in linalg.svd(x, full_matrices=False))
+    eps = 100 * np.finfo(dtype).eps
+    largest = np.maximum(np.abs(x).max((-2, -1), keepdims=True), 1e-30)
+    assert np.abs((u * s[..., None, :] @ vh - x) / largest).max() <= eps
+    assert np.abs(adjoint(u) @ u - np.eye(u.shape[-1])).max() <= eps
+    assert np.abs(vh @ adjoint(vh) - np.eye(vh.shape[-2])).max() <= eps
 
 
 @pytest.mark.parametrize("executor", ["flex", "reference"])

@@ -124,7 +124,8 @@ def _complex(name: str, x: Any) -> Any:
 def eig(x: Any, /) -> EigResult:
     """The eigenvalues (…, n) of square matrices and their eigenvectors (…, n, n) as columns; always complex.
 
-    (NumPy gives real ones where all happen to be real, but a dtype cannot depend on values here.) The values ascend by
+    (NumPy gives real ones where all happen to be real, but a dtype cannot depend on values here; that their imaginary
+    parts are 0, and that others come in conjugate pairs, holds up to rounding.) The values ascend by
     their real part and 0.618 times their imaginary part. Vectors have length 1; the first element of each that is at
     least half as large as its largest is real and positive. A matrix without n independent eigenvectors has some that
     are nearly equal, and no derivative there: it is infinite, NaN or very large. A matrix that holds NaN or an infinity

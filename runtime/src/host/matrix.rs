@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 use burn_std::Bytes;
-use nalgebra::linalg::{LU, QR, SVD, Schur, SymmetricEigen};
+use nalgebra::linalg::{LU, Schur};
 use nalgebra::{Cholesky, Complex, ComplexField, DMatrix, RealField, one as unit, zero};
 
 use super::{FINE_GRAIN, HostView, Out, bad_dtype, parallel, rows_per_task};
@@ -41,6 +41,8 @@ trait Number: ComplexField<RealField = Self::Part> + Copy {
     type Part: RealField + Copy;
     const NAN: Self;
     const EPSILON: Self::Part;
+    /// A column whose square is smaller than this, beside one of length 1, has no direction that is worth anything.
+    const NOTHING: Self::Part;
 }
 
 macro_rules! number {
@@ -49,6 +51,7 @@ macro_rules! number {
             type Part = $Part;
             const NAN: Self = $nan;
             const EPSILON: $Part = $Part::EPSILON;
+            const NOTHING: $Part = $Part::MIN_POSITIVE / ($Part::EPSILON * $Part::EPSILON);
         }
     )*};
 }
@@ -284,60 +287,61 @@ fn substitute<T: Number>(kind: Triangle, a: &[T], n: usize, k: usize, x: &mut [T
 }
 
 fn qr<T: Number>(x: &[T], m: usize, n: usize, out: &mut [T]) {
-    let (a, power) = scaled(DMatrix::from_row_slice(m, n, x));
-    let found = QR::new(a);
-    let (mut q, mut r) = (found.q(), found.r());
+    let (mut work, power) = scaled(DMatrix::from_row_slice(m, n, x));
+    let reflections = householder(&mut work);
     let k = m.min(n);
+    let mut r = work.rows(0, k).upper_triangle();
+    let mut q = reflected(&reflections, DMatrix::identity(m, k));
     for i in 0..k {
-        let size = r[(i, i)].modulus();
-        if size > zero::<T::Part>() {
-            let turn = r[(i, i)].unscale(size);
-            q.column_mut(i).iter_mut().for_each(|v| *v *= turn);
-            r.row_mut(i).iter_mut().for_each(|v| *v *= turn.conjugate());
-        }
+        let turn = direction(r[(i, i)]);
+        q.column_mut(i).iter_mut().for_each(|v| *v *= turn);
+        r.row_mut(i).iter_mut().for_each(|v| *v *= turn.conjugate());
     }
     r.scale_mut(power);
     put(&mut out[..m * k], &q);
     put(&mut out[m * k..], &r.transpose());
 }
 
-/// Householder reflections that take the columns to axes take the other axes to what completes them.
+/// Reflections that take orthonormal columns to axes take the other axes to what completes them.
 fn complement<T: Number>(q: &[T], m: usize, k: usize, out: &mut [T]) {
-    let mut work = DMatrix::from_row_slice(m, k, q);
-    let mut reflections = Vec::with_capacity(k);
-    for j in 0..k {
-        let mut v = work.view((j, j), (m - j, 1)).into_owned();
-        let first = v[0].modulus();
-        let sign = if first > zero::<T::Part>() {
-            v[0].unscale(first)
-        } else {
-            unit::<T>()
-        };
+    let reflections = householder(&mut DMatrix::from_row_slice(m, k, q));
+    let rest = DMatrix::from_fn(m, m - k, |i, j| if i == j + k { unit() } else { zero() });
+    put(out, &reflected(&reflections, rest));
+}
+
+/// Makes an upper triangle by reflections along columns of length 1, which come with the row where each starts.
+fn householder<T: Number>(work: &mut DMatrix<T>) -> Vec<(usize, DMatrix<T>)> {
+    let (m, n) = work.shape();
+    let mut reflections = Vec::with_capacity(m.min(n));
+    for j in 0..m.min(n) {
+        let (mut v, _) = scaled(work.view((j, j), (m - j, 1)).into_owned());
+        // The sign that adds up: nothing cancels.
+        let sign = direction(v[0]);
         let size = v.norm();
         v[0] += sign.scale(size);
         let size = v.norm();
         if size > zero::<T::Part>() {
             let v = v.unscale(size);
-            reflect(&v, &mut work, j);
+            reflect(&v, work, j, j);
             reflections.push((j, v));
         }
     }
-    let mut rest = DMatrix::from_fn(
-        m,
-        m - k,
-        |i, j| if i == j + k { unit::<T>() } else { zero::<T>() },
-    );
-    for (j, v) in reflections.iter().rev() {
-        reflect(v, &mut rest, *j);
-    }
-    put(out, &rest);
+    reflections
 }
 
-/// Reflects the rows from `from` on along a column of length 1.
-fn reflect<T: Number>(v: &DMatrix<T>, x: &mut DMatrix<T>, from: usize) {
-    let mut below = x.rows_mut(from, v.nrows());
-    let along = v.adjoint() * &below;
-    below -= v * along * nalgebra::convert::<f64, T>(2.0);
+fn reflected<T: Number>(reflections: &[(usize, DMatrix<T>)], mut x: DMatrix<T>) -> DMatrix<T> {
+    for (j, v) in reflections.iter().rev() {
+        reflect(v, &mut x, *j, 0);
+    }
+    x
+}
+
+/// Reflects the rows and columns from these on along a column of length 1.
+fn reflect<T: Number>(v: &DMatrix<T>, x: &mut DMatrix<T>, row: usize, column: usize) {
+    let (rows, columns) = (v.nrows(), x.ncols() - column);
+    let mut part = x.view_mut((row, column), (rows, columns));
+    let along = v.adjoint() * &part;
+    part -= v * along * nalgebra::convert::<f64, T>(2.0);
 }
 
 /// The larger of two numbers.
@@ -365,27 +369,36 @@ fn phase<'a, T: Number>(column: impl Iterator<Item = &'a T> + Clone) -> T {
         .map(|v| v.modulus())
         .fold(zero::<T::Part>(), largest);
     let half: T::Part = nalgebra::convert(0.5);
-    match column.into_iter().find(|v| v.modulus() >= largest * half) {
-        Some(v) if largest > zero::<T::Part>() => v.conjugate().unscale(v.modulus()),
-        _ => unit::<T>(),
+    let pivot = column.into_iter().find(|v| v.modulus() >= largest * half);
+    pivot.map_or(unit(), |v| direction(v.conjugate()))
+}
+
+/// A number divided by its size; 1 for 0.
+fn direction<T: Number>(v: T) -> T {
+    let most = largest(v.real().abs(), v.imaginary().abs());
+    if most > zero() {
+        // In two steps: the size of a subnormal number has few digits.
+        let near = v.unscale(most);
+        near.unscale(near.modulus())
+    } else {
+        unit()
     }
 }
 
+/// By rotations that make the matrix diagonal (Jacobi). nalgebra's own loses digits for some sparse matrices.
 fn eigh<T: Number>(x: &[T], n: usize, vectors: bool, out: &mut [T]) {
-    let (a, back) = scaled(hermitian(x, n));
-    let Some(found) = SymmetricEigen::try_new(a, T::EPSILON, STEPS * n) else {
+    let (mut a, back) = scaled(hermitian(x, n));
+    let mut v = DMatrix::<T>::identity(if vectors { n } else { 0 }, n);
+    if !diagonal(&mut a, &mut v) {
         return;
-    };
+    }
+    let values: Vec<T::Part> = (0..n).map(|i| a[(i, i)].real()).collect();
     let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&i, &j| {
-        found.eigenvalues[i]
-            .partial_cmp(&found.eigenvalues[j])
-            .unwrap_or(Ordering::Equal)
-    });
+    order.sort_by(|&i, &j| values[i].partial_cmp(&values[j]).unwrap_or(Ordering::Equal));
     for (j, &at) in order.iter().enumerate() {
-        out[j] = T::from_real(found.eigenvalues[at] * back);
+        out[j] = T::from_real(values[at] * back);
         if vectors {
-            let column = found.eigenvectors.column(at);
+            let column = v.column(at);
             let turn = phase(column.iter());
             for (i, v) in column.iter().enumerate() {
                 out[(i + 1) * n + j] = *v * turn;
@@ -394,25 +407,161 @@ fn eigh<T: Number>(x: &[T], n: usize, vectors: bool, out: &mut [T]) {
     }
 }
 
-fn svd<T: Number>(x: &[T], m: usize, n: usize, vectors: bool, out: &mut [T]) {
-    let k = m.min(n);
-    let (a, back) = scaled(DMatrix::from_row_slice(m, n, x));
-    let Some(found) = SVD::try_new(a, vectors, vectors, T::EPSILON, STEPS * k) else {
-        return;
-    };
-    for (v, s) in out.iter_mut().zip(found.singular_values.iter()) {
-        *v = T::from_real(*s * back);
-    }
-    if let (Some(u), Some(vh)) = (&found.u, &found.v_t) {
-        for j in 0..k {
-            let turn = phase(u.column(j).iter());
-            for i in 0..m {
-                out[(i + 1) * k + j] = u[(i, j)] * turn;
-            }
-            for i in 0..n {
-                out[(m + 1 + i) * k + j] = vh[(j, i)].conjugate() * turn;
+/// Turns rows and columns of a Hermitian `a` two at a time until it is diagonal, the columns of `v` with them; false
+/// when that does not end.
+fn diagonal<T: Number>(a: &mut DMatrix<T>, v: &mut DMatrix<T>) -> bool {
+    let n = a.ncols();
+    let least = T::EPSILON * nalgebra::convert::<f64, T::Part>(0.01);
+    for _ in 0..STEPS {
+        let mut done = true;
+        for p in 0..n {
+            for q in p + 1..n {
+                let (x, y, across) = (a[(p, p)].real(), a[(q, q)].real(), a[(p, q)]);
+                let size = across.modulus();
+                if size <= least {
+                    continue;
+                }
+                done = false;
+                let (c, s) = rotation::<T>(x, y, size);
+                let turn = direction(across.conjugate());
+                turn_columns(a, p, q, c, s, turn);
+                turn_columns(v, p, q, c, s, turn);
+                for i in 0..n {
+                    a[(p, i)] = a[(i, p)].conjugate();
+                    a[(q, i)] = a[(i, q)].conjugate();
+                }
+                let shift = s / c * size;
+                a[(p, p)] = T::from_real(x - shift);
+                a[(q, q)] = T::from_real(y + shift);
+                (a[(p, q)], a[(q, p)]) = (zero(), zero());
             }
         }
+        if done {
+            return true;
+        }
+    }
+    false
+}
+
+/// The cosine and the sine of the angle that makes the matrix of `x`, `size` and `y` diagonal.
+fn rotation<T: Number>(x: T::Part, y: T::Part, size: T::Part) -> (T::Part, T::Part) {
+    let one = unit::<T::Part>();
+    let tau = (y - x) / (size + size);
+    let root = if tau.abs() * T::EPSILON > one {
+        tau.abs()
+    } else {
+        (one + tau * tau).sqrt()
+    };
+    let t = tau.signum() / (tau.abs() + root);
+    let c = one / (one + t * t).sqrt();
+    (c, c * t)
+}
+
+/// By rotations that make the columns orthogonal (Hestenes; Demmel and Veselic, "Jacobi's method is more accurate than
+/// QR", 1992). nalgebra's own is wrong for some matrices without full rank.
+fn svd<T: Number>(x: &[T], m: usize, n: usize, vectors: bool, out: &mut [T]) {
+    let (a, back) = scaled(DMatrix::from_row_slice(m, n, x));
+    let wide = m < n;
+    let mut a = if wide { a.adjoint() } else { a };
+    let (long, k) = (m.max(n), m.min(n));
+    let mut v = DMatrix::<T>::identity(if vectors { k } else { 0 }, k);
+    if !orthogonal(&mut a, &mut v) {
+        return;
+    }
+    let lengths: Vec<T::Part> = a.column_iter().map(|c| c.norm()).collect();
+    let mut order: Vec<usize> = (0..k).collect();
+    order.sort_by(|&i, &j| {
+        lengths[j]
+            .partial_cmp(&lengths[i])
+            .unwrap_or(Ordering::Equal)
+    });
+    for (v, &at) in out.iter_mut().zip(&order) {
+        *v = T::from_real(lengths[at] * back);
+    }
+    if !vectors {
+        return;
+    }
+    let rank = order
+        .iter()
+        .filter(|&&i| lengths[i] * lengths[i] >= T::NOTHING)
+        .count();
+    let mut u = DMatrix::from_fn(long, k, |i, j| {
+        let length = lengths[order[j]];
+        if j < rank {
+            a[(i, order[j])].unscale(length)
+        } else {
+            zero()
+        }
+    });
+    if rank < k {
+        let found = u.columns(0, rank).transpose();
+        let mut rest = vec![zero::<T>(); long * (long - rank)];
+        // Of a transpose, the columns are the rows.
+        complement(found.as_slice(), long, rank, &mut rest);
+        for j in rank..k {
+            for i in 0..long {
+                u[(i, j)] = rest[i * (long - rank) + j - rank];
+            }
+        }
+    }
+    let v = DMatrix::from_fn(k, k, |i, j| v[(i, order[j])]);
+    let (left, right) = if wide { (&v, &u) } else { (&u, &v) };
+    for j in 0..k {
+        let turn = phase(left.column(j).iter());
+        for i in 0..m {
+            out[(i + 1) * k + j] = left[(i, j)] * turn;
+        }
+        for i in 0..n {
+            out[(m + 1 + i) * k + j] = right[(i, j)] * turn;
+        }
+    }
+}
+
+/// Turns the columns of `a` two at a time until all are orthogonal, those of `v` with them; false when that does not end.
+fn orthogonal<T: Number>(a: &mut DMatrix<T>, v: &mut DMatrix<T>) -> bool {
+    let n = a.ncols();
+    for _ in 0..STEPS {
+        let mut done = true;
+        for p in 0..n {
+            for q in p + 1..n {
+                let (left, right) = (a.column(p), a.column(q));
+                let (x, y) = (left.norm_squared(), right.norm_squared());
+                let along = left.dotc(&right);
+                let size = along.modulus();
+                if size <= T::EPSILON * x.sqrt() * y.sqrt() || x < T::NOTHING || y < T::NOTHING {
+                    continue;
+                }
+                done = false;
+                let (c, s) = rotation::<T>(x, y, size);
+                let turn = direction(along.conjugate());
+                turn_columns(a, p, q, c, s, turn);
+                turn_columns(v, p, q, c, s, turn);
+            }
+        }
+        if done {
+            return true;
+        }
+    }
+    false
+}
+
+fn turn_columns<T: Number>(
+    a: &mut DMatrix<T>,
+    p: usize,
+    q: usize,
+    c: T::Part,
+    s: T::Part,
+    turn: T,
+) {
+    let rows = a.nrows();
+    let (left, right) = a.as_mut_slice().split_at_mut(q * rows);
+    for (x, y) in left[p * rows..(p + 1) * rows]
+        .iter_mut()
+        .zip(&mut right[..rows])
+    {
+        let (one, other) = (*x, *y * turn);
+        *x = one.scale(c) - other.scale(s);
+        *y = one.scale(s) + other.scale(c);
     }
 }
 
@@ -428,7 +577,8 @@ fn eig<T: Number>(x: &[T], n: usize, vectors: bool, out: &mut [T]) {
     let key = |i: usize| t[(i, i)].real() + slant * t[(i, i)].imaginary();
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&i, &j| key(i).partial_cmp(&key(j)).unwrap_or(Ordering::Equal));
-    let tiny = T::EPSILON * t.iter().map(|v| v.modulus()).fold(zero(), largest);
+    let size = t.iter().map(|v| v.modulus()).fold(zero(), largest);
+    let tiny = T::EPSILON * if size > zero() { size } else { unit() };
     let mut y = vec![zero::<T>(); n];
     for (j, &at) in order.iter().enumerate() {
         let value = t[(at, at)];
