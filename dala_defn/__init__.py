@@ -36,7 +36,6 @@ from dala_defn.annotations import (
 )
 from dala_defn.arguments import is_compatible, spec, spec_of
 from dala_defn.array import Array, get_printoptions, set_printoptions
-from dala_defn.arrayfiles import save
 from dala_defn.compiled import Compiled as _Compiled
 from dala_defn.composites import Composite as _Composite
 from dala_defn.composites import composite
@@ -109,12 +108,14 @@ from dala_defn.ops.effects import time_limit
 from dala_defn.protocols import function as _function
 from dala_defn.protocols import ufunc as _ufunc
 from dala_defn.shapes import DimExpr
+from dala_defn.special import erfc, erfinv, logsumexp
 from dala_defn.trace import Tracer, name_scope, require
 from dala_defn.transforms import Transformed as _Transformed
 from dala_defn.transforms import grad, jvp, value_and_grad, vmap
 
 if TYPE_CHECKING:
     from dala_defn import callbacks, initializers, layers, losses, metrics, optimizers, signal, signing, testing
+    from dala_defn.arrayfiles import save
     from dala_defn.layers import Input
     from dala_defn.training import Model, Sequential
 
@@ -190,6 +191,8 @@ __all__ = [
     "debug",
     "defn",
     "e",
+    "erfc",
+    "erfinv",
     "errors",
     "euler_gamma",
     "executor",
@@ -215,6 +218,7 @@ __all__ = [
     "linalg",
     "linearize",
     "load",
+    "logsumexp",
     "losses",
     "map",
     "metrics",
@@ -262,6 +266,7 @@ _LATER = {
     "Input": "layers.Input",
     "Model": "training.Model",
     "Sequential": "training.Sequential",
+    "save": "arrayfiles.save",
 }
 
 

@@ -14,13 +14,12 @@ import numpy as np
 
 from dala_defn import dtypes
 from dala_defn.array import Array, host_array
-from dala_defn.artifacts import read_file, write_file
+from dala_defn.artifacts import ARRAY_SUFFIXES, read_file, write_file
 from dala_defn.dtypes import from_pairs
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DTypeError, FileError, FileFormatError
 from dala_defn.functions.creation import array
 from dala_defn.ir import container
 
-SUFFIXES = (".npy", ".npz", ".safetensors")
 _COMPLEX = "dala.complex"
 
 
@@ -48,8 +47,8 @@ def save(path: str | os.PathLike[str], arrays: Any) -> None:
         ['b', 'w']
     """
     suffix = Path(path).suffix
-    if suffix not in SUFFIXES:
-        raise ArgumentError(f"save to {os.fspath(path)!r}", rule=", ".join(SUFFIXES))
+    if suffix not in ARRAY_SUFFIXES:
+        raise ArgumentError(f"save to {os.fspath(path)!r}", rule=", ".join(ARRAY_SUFFIXES))
     if suffix == ".npy":
         held = {"the array": _host("the array", arrays)}
     elif isinstance(arrays, Mapping) and all(isinstance(k, str) for k in arrays):

@@ -10,8 +10,7 @@ from typing import Any
 from dala_defn import ops
 from dala_defn.arguments import as_operand, type_of
 from dala_defn.array import Array
-from dala_defn.arrayfiles import SUFFIXES, load_arrays
-from dala_defn.artifacts import Key, as_keys, check_signature, read_signed
+from dala_defn.artifacts import ARRAY_SUFFIXES, Key, as_keys, check_signature, read_signed
 from dala_defn.dtypes import weak_kind
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from dala_defn.executors import executor
@@ -170,9 +169,11 @@ def load(
         >>> model = dd.load("model.dala")
         >>> y = model(x)
     """
-    if not isinstance(source, bytes) and Path(source).suffix in SUFFIXES:
+    if not isinstance(source, bytes) and Path(source).suffix in ARRAY_SUFFIXES:
         if executor is not None or public_key is not None or signature is not None:
             raise ArgumentError(f"{os.fspath(source)} holds arrays: they are not run or signed", hint="dd.load(path)")
+        from dala_defn.arrayfiles import load_arrays  # not every program needs it
+
         return load_arrays(source)
     if signature is not None and not isinstance(source, bytes):
         raise ArgumentError("signature= goes with bytes", hint="a file has its signature beside it, in FILE.sig")

@@ -7,17 +7,19 @@ and bool too; complex64 and complex128 stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dala_defn import dtypes
 from dala_defn import functions as F
+from dala_defn.composites import composite
 from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions.base import convert, dim_value, dtype_of, literal, own
 from dala_defn.functions.shape import cut
 from dala_defn.functions.types import check_device
+from dala_defn.ops.bind import current_trace
 from dala_defn.ops.creation import lit
 from dala_defn.ops.fourier import half_size
 from dala_defn.ops.spec import OPS
@@ -104,7 +106,16 @@ def _lines(name: str, x: Any, n: Dim | None, axis: int) -> tuple[Any, int, Dim]:
     return x, place, n
 
 
-def _transform(name: str, x: Any, sizes: Sequence[Dim], axes: Sequence[int], norm: str | None, inverse: bool) -> Any:
+def _eager(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is one small program outside of traces, and its ops inside."""
+    whole = composite(f.__name__.lstrip("_"))(f)
+    return lambda x, **given: (f if current_trace() is not None else whole)(x, **given)
+
+
+@_eager
+def _transform(
+    x: Any, /, *, name: str, sizes: Sequence[Dim], axes: Sequence[int], norm: str | None, inverse: bool
+) -> Any:
     """A transform over several axes, the last of them first; each may stand several times."""
     norm, done = _norm(norm), False
     p = x
@@ -121,6 +132,25 @@ def _transform(name: str, x: Any, sizes: Sequence[Dim], axes: Sequence[int], nor
     return _whole(_scaled(p if done else _pairs(F.complex(p) if dtype_of(p).kind != "c" else p), sizes, norm, inverse))
 
 
+@_eager
+def _half(x: Any, /, *, sizes: Sequence[Dim], axes: Sequence[int], norm: str) -> Any:
+    """The transform of real numbers over several axes, half of the last one."""
+    p = OPS["rfft"](_sized(x, axes[-1], sizes[-1], "rfftn"), axis=axes[-1])
+    for n, axis in zip(sizes[-2::-1], axes[-2::-1], strict=True):
+        p = OPS["fft"](_sized(p, axis, n, "rfftn"), axis=axis, inverse=False)
+    return _whole(_scaled(p, sizes, norm, False))
+
+
+@_eager
+def _back(x: Any, /, *, sizes: Sequence[Dim], axes: Sequence[int], norm: str) -> Any:
+    """The inverse of ``_half``."""
+    p = _pairs(x if dtype_of(x).kind == "c" else F.complex(x))
+    for n, axis in zip(sizes[:-1], axes[:-1], strict=True):
+        p = OPS["fft"](_sized(p, axis, n, "irfftn"), axis=axis, inverse=True)
+    p = _sized(p, axes[-1], half_size(sizes[-1]), "irfftn")
+    return _scaled(OPS["irfft"](p, axis=axes[-1], length=(sizes[-1],)), sizes, norm, True)
+
+
 def _places(name: str, x: Any, s: Any, axes: _Axes, default: Sequence[int] | None = None) -> tuple[Any, Any, Any]:
     """The operand, the sizes and the axes of a transform over several axes, as NumPy reads them."""
     x = _operand(x)
@@ -135,7 +165,7 @@ def _places(name: str, x: Any, s: Any, axes: _Axes, default: Sequence[int] | Non
     for n in sizes:
         if isinstance(n, int) and n < 1:
             raise ArgumentError(f"{name} of {n} samples", rule="at least one")
-    return x, sizes, places
+    return x, tuple(sizes), tuple(places)
 
 
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
@@ -153,7 +183,7 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
         array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
     """
     x, place, count = _lines("fft", a, n, axis)
-    return _transform("fft", x, [count], [place], norm, False)
+    return _transform(x, name="fft", sizes=(count,), axes=(place,), norm=norm, inverse=False)
 
 
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
@@ -164,7 +194,7 @@ def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
         array([1.+0.j, 2.+0.j, 3.+0.j, 4.+0.j], dtype=complex64)
     """
     x, place, count = _lines("ifft", a, n, axis)
-    return _transform("ifft", x, [count], [place], norm, True)
+    return _transform(x, name="ifft", sizes=(count,), axes=(place,), norm=norm, inverse=True)
 
 
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
@@ -203,7 +233,8 @@ def fftn(a: Any, s: Sequence[int] | None = None, axes: _Axes = None, norm: str |
         array([[2.+0.j, 0.+0.j],
                [0.+0.j, 2.+0.j]], dtype=complex64)
     """
-    return _transform("fftn", *_places("fftn", a, s, axes), norm, False)
+    x, sizes, places = _places("fftn", a, s, axes)
+    return _transform(x, name="fftn", sizes=sizes, axes=places, norm=norm, inverse=False)
 
 
 def ifftn(a: Any, s: Sequence[int] | None = None, axes: _Axes = None, norm: str | None = None) -> Any:
@@ -214,7 +245,8 @@ def ifftn(a: Any, s: Sequence[int] | None = None, axes: _Axes = None, norm: str 
         array([[1., 0.],
                [0., 1.]], dtype=float32)
     """
-    return _transform("ifftn", *_places("ifftn", a, s, axes), norm, True)
+    x, sizes, places = _places("ifftn", a, s, axes)
+    return _transform(x, name="ifftn", sizes=sizes, axes=places, norm=norm, inverse=True)
 
 
 def fft2(a: Any, s: Sequence[int] | None = None, axes: _Axes = (-2, -1), norm: str | None = None) -> Any:
@@ -225,7 +257,8 @@ def fft2(a: Any, s: Sequence[int] | None = None, axes: _Axes = (-2, -1), norm: s
         array([[2.+0.j, 0.+0.j],
                [0.+0.j, 2.+0.j]], dtype=complex64)
     """
-    return _transform("fft2", *_places("fft2", a, s, axes, (-2, -1)), norm, False)
+    x, sizes, places = _places("fft2", a, s, axes, (-2, -1))
+    return _transform(x, name="fft2", sizes=sizes, axes=places, norm=norm, inverse=False)
 
 
 def ifft2(a: Any, s: Sequence[int] | None = None, axes: _Axes = (-2, -1), norm: str | None = None) -> Any:
@@ -236,7 +269,8 @@ def ifft2(a: Any, s: Sequence[int] | None = None, axes: _Axes = (-2, -1), norm: 
         array([[1., 0.],
                [0., 1.]], dtype=float32)
     """
-    return _transform("ifft2", *_places("ifft2", a, s, axes, (-2, -1)), norm, True)
+    x, sizes, places = _places("ifft2", a, s, axes, (-2, -1))
+    return _transform(x, name="ifft2", sizes=sizes, axes=places, norm=norm, inverse=True)
 
 
 def rfftn(a: Any, s: Sequence[int] | None = None, axes: _Axes = None, norm: str | None = None) -> Any:
@@ -254,10 +288,7 @@ def rfftn(a: Any, s: Sequence[int] | None = None, axes: _Axes = None, norm: str 
     x, sizes, places = _places("rfftn", a, s, axes)
     if dtype_of(x).kind == "c" or not places:
         raise ArgumentError(f"rfftn of {dtype_of(x)} over {len(places)} axes", hint="dd.fft.fftn for complex numbers")
-    p = OPS["rfft"](_sized(x, places[-1], sizes[-1], "rfftn"), axis=places[-1])
-    for n, axis in zip(sizes[-2::-1], places[-2::-1], strict=True):
-        p = OPS["fft"](_sized(p, axis, n, "rfftn"), axis=axis, inverse=False)
-    return _whole(_scaled(p, sizes, norm, False))
+    return _half(x, sizes=sizes, axes=places, norm=norm)
 
 
 def irfftn(a: Any, s: Sequence[int] | None = None, axes: _Axes = None, norm: str | None = None) -> Any:
@@ -275,16 +306,12 @@ def irfftn(a: Any, s: Sequence[int] | None = None, axes: _Axes = None, norm: str
     x, sizes, places = _places("irfftn", a, s, axes)
     if not places:
         raise ArgumentError("irfftn over no axes")
-    last = places[-1]
     if s is None or (isinstance(s[-1], int) and s[-1] == -1):
-        sizes[-1] = 2 * (x.shape[last] - 1)
+        m = x.shape[places[-1]]
+        sizes = (*sizes[:-1], 2 * (m - 1))
         if isinstance(sizes[-1], int) and sizes[-1] < 1:
-            raise ArgumentError(f"irfft of {x.shape[last]} frequencies to {sizes[-1]} numbers", hint="n=1")
-    p = _pairs(x if dtype_of(x).kind == "c" else F.complex(x))
-    for n, axis in zip(sizes[:-1], places[:-1], strict=True):
-        p = OPS["fft"](_sized(p, axis, n, "irfftn"), axis=axis, inverse=True)
-    p = _sized(p, last, half_size(sizes[-1]), "irfftn")
-    return _scaled(OPS["irfft"](p, axis=last, length=(sizes[-1],)), sizes, norm, True)
+            raise ArgumentError(f"irfft of {m} frequencies to {sizes[-1]} numbers", hint="n=1")
+    return _back(x, sizes=sizes, axes=places, norm=norm)
 
 
 def rfft2(a: Any, s: Sequence[int] | None = None, axes: _Axes = (-2, -1), norm: str | None = None) -> Any:

@@ -65,10 +65,10 @@ def test_every_length_and_norm_is_numpys(name: str, executor: str) -> None:
                 if name in ("irfft", "hfft") and n == 1:
                     continue
                 x = draw((n,), dtype, n)
-                for norm in NORMS if n < 9 else NORMS[:1]:
+                for norm in NORMS if n in (4, 5) else NORMS[:1]:
                     close(f(dd.array(x), norm=norm), g(wide(x), norm=norm), bound)
-                if n < 9:
-                    for m in (1, 2, 3, 5, 8, 11):
+                if n in (1, 4, 5) and dtype in ONE[name][:2]:
+                    for m in (1, 2, 3, 8):
                         close(f(dd.array(x), m), g(wide(x), m), bound)
 
 

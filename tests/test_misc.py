@@ -220,3 +220,25 @@ def test_methods_are_the_functions() -> None:
     assert x.compress(dd.array([True, False, True])).tolist() == [3, 2]
     assert dd.array([1, 0]).choose([dd.array([1, 2]), dd.array([3, 4])]).tolist() == [3, 2]
     assert x.copy() is x and dd.array([1j]).conjugate().tolist() == [-1j]
+
+
+def test_assertions_about_numbers() -> None:
+    close, equal = dd.testing.assert_allclose, dd.testing.assert_array_equal
+    close({"a": [dd.array([1.0, NAN, np.inf])], "b": 2}, {"a": [np.array([1.0000001, NAN, np.inf])], "b": 2.0})
+    equal(dd.arange(3), [0, 1, 2])
+    equal([1, 2], dd.array([1, 2]))
+    equal({"x": dd.array([2**62 + 1], dd.int64)}, {"x": np.array([2**62 + 1])})
+    for f, x, y, said in (
+        (close, {"a": dd.ones(2)}, {"a": np.array([1.0, 1.1])}, r"a is 1.0 where 1.1 is wanted, at \(1,\)"),
+        (equal, dd.array(1.0), 1.0000001, "wanted"),
+        (equal, {"x": dd.array([2**62 + 1], dd.int64)}, {"x": np.array([2**62])}, "wanted"),
+        (close, {"a": 1}, {"b": 1}, "keys"),
+        (close, {"a": [1]}, {"a": [1, 2]}, "a has 1 elements, not 2"),
+        (close, {"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}, "a/1/b is 2 where 3"),
+        (close, dd.ones(2), dd.ones(3), r"shape \(2,\), not \(3,\)"),
+        (close, dd.array([np.inf]), dd.array([-np.inf]), "wanted"),
+        (lambda x, y: close(x, y, equal_nan=False), dd.array([NAN]), dd.array([NAN]), "wanted"),
+    ):
+        with pytest.raises(dd.CheckFailed, match=said):
+            f(x, y)
+    assert np.allclose(np.asarray(np.i0(dd.array([0.5]))), np.i0(0.5))

@@ -1,5 +1,7 @@
 """Sets of elements: what is different, what is in both, in one, in neither; sorted, and of a given size where needed.
 
+Complex numbers are sorted by their real parts, then by the imaginary ones.
+
 Inside ``@defn`` the size of a result cannot depend on values: ``size`` says how many there are to be. What is beyond is
 left out, and ``fill_value`` (by default the first of what was found, 0 where nothing was) stands where there are fewer.
 """
@@ -12,6 +14,7 @@ from dala_defn import dtypes, ops
 from dala_defn.errors import ShapeError
 from dala_defn.functions import elementwise as E
 from dala_defn.functions.base import convert, dtype_of, own, owned
+from dala_defn.functions.complexes import imag, real
 from dala_defn.functions.creation import arange, full
 from dala_defn.functions.reduce import any as _any
 from dala_defn.functions.shape import broadcast_to, concatenate, cut, moveaxis, ravel, reshape
@@ -53,7 +56,7 @@ def _fresh(line: Any, nan_once: bool) -> Any:
     n = line.shape[0]
     high, low = cut(line, 0, 1, n), cut(line, 0, 0, n - 1)
     new = E.not_equal(high, low)
-    if nan_once and dtype_of(line).is_float:
+    if nan_once and dtype_of(line).is_inexact:
         new = E.logical_and(new, E.logical_not(_both_nan(high, low)))
     if len(new.shape) > 1:
         new = _any(new, tuple(range(1, len(new.shape))))
@@ -73,7 +76,7 @@ def _unique(name: str, x: Any, size: int | None, fill_value: Any, nan_once: bool
     if rows:
         order = _row_order(name, flat)
     else:
-        order = OPS["argsort"](flat, axis=0)
+        order = _order(flat)
     line = gather(flat, order)
     first = _fresh(line, nan_once)
     group = OPS["cumsum"](convert(first, dtypes.int32), axis=0, reverse=False) - 1
@@ -94,6 +97,18 @@ def _unique(name: str, x: Any, size: int | None, fill_value: Any, nan_once: bool
     counts = OPS["scatter_add"](nothing, group, ones, axis=0, batch_dims=0, mode="fill") if found else nothing
     inverse = OPS["scatter_set"](full((n,), 0, dtypes.int32), order, group, axis=0, batch_dims=0, mode="clip")
     return UniqueAll(values, E.where(empty, 0, at), reshape(inverse, shape), counts)
+
+
+def _order(x: Any) -> Any:
+    """The places that sort a vector; complex numbers by their real part, then the imaginary one."""
+    return lexsort([imag(x), real(x)]) if dtype_of(x).kind == "c" else OPS["argsort"](x, axis=0)
+
+
+def _find(line: Any, x: Any) -> Any:
+    """For each element the place of the first in a sorted vector that equals it, if one does."""
+    if dtype_of(line).kind == "c":
+        return OPS["argmax"](reshape(x, (-1, 1)) == reshape(line, (1, -1)), axis=1)
+    return E.minimum(searchsorted(line, x), line.shape[0] - 1)
 
 
 def _row_order(name: str, rows: Any) -> Any:
@@ -217,7 +232,7 @@ def _lines(x: Any, y: Any) -> list[Any]:
 
 
 def _sorted(x: Any) -> Any:
-    return OPS["sort"](x, axis=0)
+    return gather(x, _order(x))
 
 
 def _kept(name: str, line: Any, keep: Any, size: int | None, fill_value: Any, *beside: Any) -> list[Any]:
@@ -278,9 +293,9 @@ def intersect1d(
         nothing = full((0,), convert(0, dtype_of(x)))
         out = _kept("intersect1d", nothing, full((0,), False), size, fill_value, blank, blank)
     else:
-        order, other = OPS["argsort"](x, axis=0), OPS["argsort"](y, axis=0)
+        order, other = _order(x), _order(y)
         line, match = gather(x, order), gather(y, other)
-        at = E.minimum(searchsorted(match, line), y.shape[0] - 1)
+        at = _find(match, line)
         keep = E.logical_and(_fresh(line, True), gather(match, at) == line)
         out = _kept("intersect1d", line, keep, size, fill_value, order, gather(other, at))
     return tuple(out) if return_indices else out[0]
@@ -327,11 +342,11 @@ def setxor1d(
     n = both.shape[0]
     if n == 0:
         return _kept("setxor1d", both, full((0,), False), size, fill_value)[0]
-    order = OPS["argsort"](both, axis=0)
+    order = _order(both)
     line, second = gather(both, order), order >= x.shape[0]
     fresh = _fresh(line, True)
     keep = E.logical_and(fresh, E.logical_xor(isin(line, x), isin(line, y)))
-    if dtype_of(line).is_float:
+    if dtype_of(line).is_inexact:
         turn = E.not_equal(second, concatenate([cut(second, 0, 0, 1), cut(second, 0, 0, n - 1)]))
         keep = E.where(E.isnan(line), E.logical_or(fresh, turn), keep)
     return _kept("setxor1d", line, keep, size, fill_value)[0]

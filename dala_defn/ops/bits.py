@@ -92,5 +92,5 @@ bitcast: OpSpec = define(
     doc="The same bits as numbers of another dtype; where the sizes differ the last axis holds more or fewer of them, "
     "the lowest bits first. Derivatives do not pass.",
     example="bitcast(dd.array([1.0]), dtype=dd.uint32)",
-    since="0.2",
+    since="0.1",
 )

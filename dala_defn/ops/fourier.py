@@ -178,7 +178,7 @@ fft: OpSpec = define(
     doc="The discrete Fourier transform of complex numbers, pairs in the last axis, along another axis: the sums of "
     "``x[j] * exp(-2 pi i j k / n)``, of ``exp(+...)`` with ``inverse``; no factor. Any length above 0.",
     example="fft(dd.array([[1.0, 0.0], [2.0, 0.0]]), axis=0, inverse=False)",
-    since="0.2",
+    since="0.1",
 )
 
 
@@ -210,7 +210,7 @@ rfft: OpSpec = define(
     doc="The discrete Fourier transform of real numbers along an axis: frequencies 0 to n // 2 as pairs in a new last "
     "axis; the others are their conjugates. No factor. Any length above 0.",
     example="rfft(dd.array([1.0, 2.0, 3.0]), axis=0)",
-    since="0.2",
+    since="0.1",
 )  # fmt: skip
 
 
@@ -240,5 +240,5 @@ irfft: OpSpec = define(
     doc="The inverse transform of what ``rfft`` gives: ``length`` real numbers from frequencies 0 to length // 2, "
     "pairs in the last axis. The imaginary parts of frequency 0 and length / 2 count as 0. No factor.",
     example="irfft(dd.array([[6.0, 0.0], [-1.5, 0.9]]), axis=0, length=(3,))",
-    since="0.2",
+    since="0.1",
 )

@@ -163,7 +163,7 @@ linear_scan: OpSpec = define(
     doc="The linear recurrence ``y[i] = b[i] + a[i] * y[i - 1]`` along an axis, from the front or (``reverse``) from "
     "the back; before the first there is 0. A product with a zero is 0, even where the other factor is infinite.",
     example="linear_scan(dd.array([0.5, 0.5]), dd.array([1.0, 1.0]), axis=0, reverse=False)",
-    since="0.2",
+    since="0.1",
 )  # fmt: skip
 
 
@@ -221,7 +221,7 @@ cumprod: OpSpec = define(
     ),
     doc="The running product along an axis, from the front or (``reverse``) from the back. Integers wrap.",
     example="cumprod(dd.array([1, 2, 3]), axis=0, reverse=False)",
-    since="0.2",
+    since="0.1",
 )
 
 
@@ -282,5 +282,5 @@ cumlogsumexp: OpSpec = define(
     doc="The logarithm of the running sum of exponentials along an axis, from the front or (``reverse``) from the "
     "back; nothing overflows on the way.",
     example="cumlogsumexp(dd.array([1.0, 2.0, 3.0]), axis=0, reverse=False)",
-    since="0.2",
+    since="0.1",
 )

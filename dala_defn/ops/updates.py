@@ -176,7 +176,7 @@ def _scatter(name: str, code: int, join: Any, vjp: Any, jvp: Any, sample: Any, d
         doc=f"The first operand {doc} An index out of range is clamped (``clip``), dropped (``fill``) or an error "
         "while running (``error``).",
         example=f"{name}(dd.ones(3), dd.array([0, 0]), dd.array([2.0, 3.0]), axis=0, batch_dims=0, mode='clip')",
-        since="0.2",
+        since="0.1",
         **more,
     )
 

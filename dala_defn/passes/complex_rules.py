@@ -530,6 +530,28 @@ def _joined(x: Pair, y: Pair, axis: int) -> Pair:
     return Pair(*(OPS["concatenate"](a, b, axis=axis) for a, b in zip(x, y, strict=True)))
 
 
+def _matrix(name: str) -> Callable[..., Pair]:
+    """The op itself, on one real array with the parts in its last axis."""
+
+    def rule(*xs: Pair, pairs: bool, **attrs: Any) -> Pair:
+        shapes = [(*x.re.shape, 1) for x in xs]
+        whole = [
+            OPS["concatenate"](*(OPS["reshape"](v, shape=shape) for v in x), axis=len(shape) - 1)
+            for x, shape in zip(xs, shapes, strict=True)
+        ]
+        out = OPS[name](*whole, pairs=True, **attrs)
+        shape = out.shape[:-1]
+        start, step = (0,) * len(shape), (1,) * (len(shape) + 1)
+        return Pair(
+            *(
+                OPS["reshape"](OPS["slice"](out, start=(*start, i), stop=(*shape, i + 1), step=step), shape=shape)
+                for i in (0, 1)
+            )
+        )
+
+    return rule
+
+
 _PARTWISE = (
     *("select", "stop_gradient", "reshape", "transpose", "broadcast_to", "slice", "pad", "concatenate", "flip"),
     *("gather", "scatter_add", "scatter_set", "dynamic_slice", "dynamic_update_slice", "sum", "cumsum", "window_sum"),
@@ -541,6 +563,7 @@ RULES: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (add, sub, neg, mul, mul_strong_zero, div, conj, equal, not_equal, isfinite, isnan)},
     **{f.__name__: f for f in (sqrt, rsqrt, log, log1p, exp, expm1, power, sin, cos, tan, sinh, cosh, tanh)},
     **{f.__name__: f for f in (arcsin, arccos, arctan, arcsinh, arccosh, arctanh)},
+    **{s.name: _matrix(s.name) for s in OPS.values() if s.family == "matrix"},
     "abs": abs_,
     "real": lambda x: x.re,
     "imag": lambda x: x.im,

@@ -61,6 +61,7 @@ pub enum Family {
     Random,
     Structure,
     Effect,
+    Matrix,
     Fourier,
 }
 
@@ -473,6 +474,39 @@ pub enum Op<D = Dim> {
         name: String,
         results: Vec<SymTy<D>>,
     },
+    Cholesky {
+        pairs: bool,
+    },
+    Lu {
+        pairs: bool,
+    },
+    TriangularSolve {
+        lower: bool,
+        transpose: bool,
+        unit: bool,
+        pairs: bool,
+    },
+    Solve {
+        pairs: bool,
+    },
+    Qr {
+        pairs: bool,
+    },
+    Complement {
+        pairs: bool,
+    },
+    Eigh {
+        vectors: bool,
+        pairs: bool,
+    },
+    Svd {
+        vectors: bool,
+        pairs: bool,
+    },
+    Eig {
+        vectors: bool,
+        pairs: bool,
+    },
     Fft {
         axis: i64,
         inverse: bool,
@@ -721,6 +755,39 @@ impl Op<Dim> {
             "callback" => Op::Callback {
                 name: attrs.str("name")?,
                 results: attrs.types("results")?,
+            },
+            "cholesky" => Op::Cholesky {
+                pairs: attrs.bool("pairs")?,
+            },
+            "lu" => Op::Lu {
+                pairs: attrs.bool("pairs")?,
+            },
+            "triangular_solve" => Op::TriangularSolve {
+                lower: attrs.bool("lower")?,
+                transpose: attrs.bool("transpose")?,
+                unit: attrs.bool("unit")?,
+                pairs: attrs.bool("pairs")?,
+            },
+            "solve" => Op::Solve {
+                pairs: attrs.bool("pairs")?,
+            },
+            "qr" => Op::Qr {
+                pairs: attrs.bool("pairs")?,
+            },
+            "complement" => Op::Complement {
+                pairs: attrs.bool("pairs")?,
+            },
+            "eigh" => Op::Eigh {
+                vectors: attrs.bool("vectors")?,
+                pairs: attrs.bool("pairs")?,
+            },
+            "svd" => Op::Svd {
+                vectors: attrs.bool("vectors")?,
+                pairs: attrs.bool("pairs")?,
+            },
+            "eig" => Op::Eig {
+                vectors: attrs.bool("vectors")?,
+                pairs: attrs.bool("pairs")?,
             },
             "fft" => Op::Fft {
                 axis: attrs.int("axis")?,
@@ -1040,6 +1107,34 @@ impl<D> Op<D> {
                     .map(|t| t.map_dims(&mut f))
                     .collect::<Result<_, E>>()?,
             },
+            Op::Cholesky { pairs } => Op::Cholesky { pairs: *pairs },
+            Op::Lu { pairs } => Op::Lu { pairs: *pairs },
+            Op::TriangularSolve {
+                lower,
+                transpose,
+                unit,
+                pairs,
+            } => Op::TriangularSolve {
+                lower: *lower,
+                transpose: *transpose,
+                unit: *unit,
+                pairs: *pairs,
+            },
+            Op::Solve { pairs } => Op::Solve { pairs: *pairs },
+            Op::Qr { pairs } => Op::Qr { pairs: *pairs },
+            Op::Complement { pairs } => Op::Complement { pairs: *pairs },
+            Op::Eigh { vectors, pairs } => Op::Eigh {
+                vectors: *vectors,
+                pairs: *pairs,
+            },
+            Op::Svd { vectors, pairs } => Op::Svd {
+                vectors: *vectors,
+                pairs: *pairs,
+            },
+            Op::Eig { vectors, pairs } => Op::Eig {
+                vectors: *vectors,
+                pairs: *pairs,
+            },
             Op::Fft { axis, inverse } => Op::Fft {
                 axis: *axis,
                 inverse: *inverse,
@@ -1149,6 +1244,15 @@ impl<D> Op<D> {
             Op::Tap { .. } => row!("tap", 0xca, Effect, Own, 0x0),
             Op::Assert { .. } => row!("assert", 0xcb, Effect, Own, 0x0),
             Op::Callback { .. } => row!("callback", 0xcc, Effect, Own, 0x0),
+            Op::Cholesky { .. } => row!("cholesky", 0x100, Matrix, Own, 0x1800),
+            Op::Lu { .. } => row!("lu", 0x101, Matrix, Own, 0x1800),
+            Op::TriangularSolve { .. } => row!("triangular_solve", 0x102, Matrix, Own, 0x1800),
+            Op::Solve { .. } => row!("solve", 0x103, Matrix, Own, 0x1800),
+            Op::Qr { .. } => row!("qr", 0x104, Matrix, Own, 0x1800),
+            Op::Complement { .. } => row!("complement", 0x105, Matrix, Own, 0x1800),
+            Op::Eigh { .. } => row!("eigh", 0x106, Matrix, Own, 0x1800),
+            Op::Svd { .. } => row!("svd", 0x107, Matrix, Own, 0x1800),
+            Op::Eig { .. } => row!("eig", 0x108, Matrix, Own, 0x1800),
             Op::Fft { .. } => row!("fft", 0x120, Fourier, Own, 0x1800),
             Op::Rfft { .. } => row!("rfft", 0x121, Fourier, Own, 0x1800),
             Op::Irfft { .. } => row!("irfft", 0x122, Fourier, Own, 0x1800),

@@ -8,6 +8,7 @@ mod conv;
 mod elementwise;
 mod fourier;
 mod indexing;
+mod matrix;
 mod movement;
 mod random;
 mod reduction;
@@ -25,6 +26,7 @@ use crate::backend::{ExecBackend, no_host};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::host::indexing::Update;
+use crate::host::matrix::Factor;
 use crate::host::reduce::Reduce;
 use crate::op::{Binary, Family, Op};
 use crate::value::{Ty, Val};
@@ -259,6 +261,20 @@ fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
             low,
             ..
         } => c.window_max_pick(window, strides, low),
+        Op::Cholesky { pairs } => c.factor(Factor::Cholesky, *pairs),
+        Op::Lu { pairs } => c.factor(Factor::Lu, *pairs),
+        Op::Qr { pairs } => c.factor(Factor::Qr, *pairs),
+        Op::Complement { pairs } => c.factor(Factor::Complement, *pairs),
+        Op::Eigh { vectors, pairs } => c.factor(Factor::Eigh { vectors: *vectors }, *pairs),
+        Op::Svd { vectors, pairs } => c.factor(Factor::Svd { vectors: *vectors }, *pairs),
+        Op::Eig { vectors, pairs } => c.factor(Factor::Eig { vectors: *vectors }, *pairs),
+        Op::Solve { pairs } => c.solve(*pairs),
+        Op::TriangularSolve {
+            lower,
+            transpose,
+            unit,
+            pairs,
+        } => c.triangular_solve(*lower, *transpose, *unit, *pairs),
         Op::RandomWrap => c.identity(),
         Op::RandomUnwrap => c.identity(),
         Op::RandomFoldIn => c.random_fold_in(),

@@ -13,6 +13,7 @@ pub mod dot;
 pub mod fourier;
 pub mod im2col;
 pub mod indexing;
+pub mod matrix;
 pub mod nest;
 pub mod num;
 pub mod order;

@@ -4,6 +4,7 @@
 mod contraction;
 mod elementwise;
 mod fourier;
+mod matrix;
 mod movement;
 mod reduction;
 mod scratch;
@@ -201,6 +202,14 @@ impl<'a> Rule<'a> {
                 low,
                 high,
             } => self.window_pick(window, strides, low, high),
+            Op::Cholesky { pairs } => self.factors(*pairs, matrix::same),
+            Op::Lu { pairs } => self.factors(*pairs, matrix::lu),
+            Op::Qr { pairs } => self.factors(*pairs, matrix::qr),
+            Op::Complement { pairs } => self.factors(*pairs, matrix::complement),
+            Op::Eigh { vectors, pairs } => self.factors(*pairs, matrix::eigh(*vectors)),
+            Op::Svd { vectors, pairs } => self.factors(*pairs, matrix::svd(*vectors)),
+            Op::Eig { vectors, pairs } => self.factors(*pairs, matrix::eig(*vectors, *pairs)),
+            Op::Solve { pairs } | Op::TriangularSolve { pairs, .. } => self.solution(*pairs),
             Op::RandomWrap => self.random_wrap(),
             Op::RandomUnwrap => self.random_unwrap(),
             Op::RandomFoldIn => self.random_fold_in(),
@@ -290,6 +299,7 @@ pub fn is_infallible(op: &Op<usize>) -> bool {
         | Family::Fourier
         | Family::Window
         | Family::Random
+        | Family::Matrix
         | Family::Structure
         | Family::Effect => false,
     }

@@ -25,6 +25,13 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
         return 0;
     }
     let types = args.iter().chain(outs);
+    if op.info().family == Family::Matrix {
+        // Copies in column-major order, and the factors before they are packed.
+        return types
+            .map(Ty::bytes)
+            .fold(0, usize::saturating_add)
+            .saturating_mul(4);
+    }
     types.map(widened).fold(padding, usize::saturating_add)
 }
 
@@ -32,7 +39,7 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
 pub fn has_scratch(op: &Op<usize>) -> bool {
     matches!(
         op.info().family,
-        Family::Reduction | Family::Contraction | Family::Fourier | Family::Window
+        Family::Reduction | Family::Contraction | Family::Fourier | Family::Window | Family::Matrix
     ) || matches!(
         op,
         Op::ScatterAdd { .. }

@@ -6,6 +6,7 @@ mod contraction;
 mod elementwise;
 mod fourier;
 mod indexing;
+mod matrix;
 mod movement;
 mod random;
 mod reduction;
