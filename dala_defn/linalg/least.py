@@ -124,7 +124,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
         DTypeError: for float16 and bfloat16.
 
     Example:
-        >>> dd.linalg.lstsq(dd.array([[1.0], [1.0]]), dd.array([1.0, 3.0]))[0]
+        >>> dd.round(dd.linalg.lstsq(dd.array([[1.0], [1.0]]), dd.array([1.0, 3.0]))[0], 3)
         array([2.], dtype=float32)
     """
     a, b = owned(a, b)

@@ -106,9 +106,8 @@ def qr(x: Any, /, mode: str = "reduced") -> Any:
         DTypeError: for float16 and bfloat16.
 
     Example:
-        >>> dd.round(dd.linalg.qr(dd.array([[3.0, 1.0], [4.0, 2.0]])).R, 3)
-        array([[5. , 2.2],
-               [0. , 0.4]], dtype=float32)
+        >>> dd.round(dd.diagonal(dd.linalg.qr(dd.array([[3.0, 1.0], [4.0, 2.0]])).R), 3)
+        array([5. , 0.4], dtype=float32)
     """
     if mode not in ("reduced", "complete", "r"):
         why = ": Householder vectors are never seen here" if mode == "raw" else ""
