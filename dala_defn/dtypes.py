@@ -100,6 +100,7 @@ DEFAULT_INT = int32
 DEFAULT_FLOAT = float32
 
 FLOATS = (float16, bfloat16, float32, float64)
+SINGLE = (float16, bfloat16, float32)
 SIGNED = (int8, int16, int32, int64)
 UNSIGNED = (uint8, uint16, uint32, uint64)
 INTS = SIGNED + UNSIGNED
@@ -139,6 +140,17 @@ def as_dtype(value: Any) -> DType:
         raise DTypeError(
             f"{value!r} is no dtype that Dala has", hint="one of " + ", ".join(d.name for d in DTYPES[:15])
         ) from None
+
+
+def of_numpy(x: Any) -> DType:
+    """The DType of a NumPy array or scalar.
+
+    Raises:
+        DTypeError: when Dala has none like it, and for a masked array: its mask would be lost.
+    """
+    if type(x) is not np.ndarray and any(k.__module__.startswith("numpy.ma") for k in type(x).__mro__):
+        raise DTypeError("a masked array: its mask would be lost", hint="x.filled(value), or dd.where with the mask")
+    return as_dtype(x.dtype)
 
 
 _FLOAT_RANK = {float16: 1, bfloat16: 1, float32: 2, float64: 3}

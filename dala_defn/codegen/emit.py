@@ -12,7 +12,7 @@ from dala_defn.codegen.maths import DOUBLE, FLOAT, D, F, Maths, atan2, power
 from dala_defn.dtypes import DType
 
 Emit = Callable[[Lanes, Sequence[str], DType, Mapping[str, Any]], str]
-"""``(builder, operands, dtype of the first operand, attributes) -> result``."""
+"""``(builder, operands, dtype of the first operand, attributes and the dtype ``of`` the result) -> result``."""
 
 
 def rounded(b: Lanes, x: str, dtype: DType) -> str:
@@ -294,6 +294,8 @@ EMIT: dict[str, Emit] = {
     "isfinite": _isfinite,
     "isnan": _isnan,
     "bitwise_not": _not,
+    "popcount": lambda b, args, dtype, attrs: b.intrinsic("ctpop", _elem(dtype), args[0]),
+    "clz": lambda b, args, dtype, attrs: b.leading_zeros(_elem(dtype), args[0]),
     "stop_gradient": _same,
     "cast": _cast,
     "add": _instruction("add", "fadd"),

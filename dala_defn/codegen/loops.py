@@ -8,26 +8,28 @@ the computation is in the code once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from dala_defn.codegen.emit import EMIT, cast, load, packed, unpacked
 from dala_defn.codegen.lanes import BITS, Lanes, Module, memory, register
-from dala_defn.codegen.maths import FLOAT
 from dala_defn.codegen.reduce import Accumulator
 from dala_defn.dtypes import int64
+from dala_defn.ops.spec import OPS
 from dala_defn.passes.kernels import REDUCTIONS, Instr, KernelPlan
 
-HEAVY = frozenset([*FLOAT, "power", "arctan2", "floor_divide", "remainder", "div", "sqrt", "rsqrt"])
 RECOMPUTED = 3  # a number that needs at most this many ops is computed again in a later sweep, not kept
 
 
 def lanes_of(plan: KernelPlan, vector_bytes: int) -> int:
     """How many elements a kernel takes at a time: two registers of the widest type, or one where the work is heavy."""
     widest = max([BITS[register(i.out)] // 8 for i in plan.instrs], default=4) or 1
-    work = sum(12 if i.op in FLOAT or i.op == "power" else 1 for i in plan.instrs if i.args)
+    work = sum(map(_cost, plan.instrs))
     return max(4, min(32, vector_bytes // widest * (1 if work > 24 else 2)))
+
+
+def _cost(i: Instr) -> int:
+    return max(1, OPS[i.op].cost) if i.args else 0
 
 
 def kernel_module(plan: KernelPlan, symbol: str, vector_bytes: int) -> str:
@@ -111,7 +113,7 @@ class _Kernel:
 
     def _cost(self, at: int, held: set[int]) -> int:
         needed = self._needed([at], held)
-        return sum(4 if self.plan.instrs[a].op in HEAVY else 1 for a in needed if a not in held)
+        return sum(max(1, min(4, _cost(self.plan.instrs[a]))) for a in needed if a not in held)
 
     def _choose_kept(self, sweeps: list[tuple[list[int], list[int]]]) -> None:
         """Numbers of one sweep that a later one needs and that are dear are kept in a line of their own."""
@@ -304,8 +306,7 @@ class _Kernel:
             return self.b.const(register(i.out), 0)
         if i.op in REDUCTIONS:
             return env[i.args[0]]
-        attrs: dict[str, Any] = {"dtype": i.attrs, "of": i.attrs}
-        return EMIT[i.op](self.b, [env[a] for a in i.args], i.dtype, attrs)
+        return EMIT[i.op](self.b, [env[a] for a in i.args], i.dtype, {**dict(i.attrs), "of": i.out})
 
     def _constant(self, i: Instr) -> str:
         value = np.frombuffer(bytes.fromhex(i.attrs), i.dtype.dtype)[0]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dala_defn import dtypes
-from dala_defn.dtypes import ARRAYS, ELEMENTS, FLOATS, INEXACT, INTS, NUMBERS, NUMERIC, DType
+from dala_defn.dtypes import ARRAYS, ELEMENTS, FLOATS, INEXACT, INTS, NUMBERS, NUMERIC, SINGLE, DType
 from dala_defn.errors import DTypeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit, type_of, zeros
@@ -40,7 +40,7 @@ mul = binary(
     sample=spread, ulp=1, doc="The product, elementwise; integers wrap.",
 )  # fmt: skip
 div = binary(
-    "div", 0x33, np.true_divide, dtypes=INEXACT, ulp_complex=4,
+    "div", 0x33, np.true_divide, dtypes=INEXACT, cost=4, ulp_complex=4,
     vjp=lambda ct, x, y, out: (_product(ct, 1 / y), _product(ct, -(out / y))), sample=reals(-4, 4),
     sample_right=away_from_zero(0.3, 4), ulp=1, example="div" + _FLOAT_EXAMPLE,
     doc="The quotient, elementwise; by zero gives inf or NaN.",
@@ -66,11 +66,12 @@ def _twos(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Arr
 
 
 floor_divide = binary(
-    "floor_divide", 0x34, _floor_divide, dtypes=NUMERIC, vjp=ZERO_GRAD, sample=_off_boundary, sample_right=_twos,
+    "floor_divide", 0x34, _floor_divide, dtypes=NUMERIC, cost=4, kernel=INTS,
+    vjp=ZERO_GRAD, sample=_off_boundary, sample_right=_twos,
     ulp=2, doc="The quotient rounded down, elementwise. An integer divided by zero gives 0; overflow wraps.",
 )  # fmt: skip
 remainder = binary(
-    "remainder", 0x35, np.remainder, dtypes=NUMERIC,
+    "remainder", 0x35, np.remainder, dtypes=NUMERIC, cost=4, kernel=INTS,
     vjp=lambda ct, x, y, out: (ct, _product(ct, -floor_divide(x, y))), sample=_off_boundary, sample_right=_twos, ulp=1,
     doc="What floor division leaves, elementwise, with the sign of the divisor. An integer modulo zero gives 0.",
 )  # fmt: skip
@@ -114,7 +115,8 @@ def _power_vjp(ct: Any, x: Any, p: Any, y: Any) -> tuple[Any, ...]:
 
 
 power = binary(
-    "power", 0x36, _power, dtypes=NUMBERS, vjp=_power_vjp, sample=reals(0.3, 3), sample_right=reals(-2, 3), ulp=4,
+    "power", 0x36, _power, dtypes=NUMBERS, cost=12, kernel=SINGLE,
+    vjp=_power_vjp, sample=reals(0.3, 3), sample_right=reals(-2, 3), ulp=4,
     ulp_complex=8, magnitude=_power_magnitude,
     doc="x to the power of y, elementwise. Integers wrap; a negative exponent of an integer rounds to zero. The "
     "derivative by the exponent at base 0 is 0 (its limit); by the base at exponent 0 it is 0.",
@@ -148,7 +150,7 @@ def _arctan2_vjp(ct: Any, y: Any, x: Any, out: Any) -> tuple[Any, ...]:
 
 
 arctan2 = binary(
-    "arctan2", 0x39, np.arctan2, dtypes=FLOATS, vjp=_arctan2_vjp, sample=away_from_zero(0.3, 4),
+    "arctan2", 0x39, np.arctan2, dtypes=FLOATS, cost=12, kernel=SINGLE, vjp=_arctan2_vjp, sample=away_from_zero(0.3, 4),
     sample_right=away_from_zero(0.3, 4), ulp=4, example="arctan2" + _FLOAT_EXAMPLE,
     doc="The angle in radians of the point (second, first operand), elementwise, in (-pi, pi].",
 )  # fmt: skip
@@ -285,6 +287,7 @@ select: OpSpec = define(
     jvp=_select_jvp,
     batch=elementwise_batch("select"),
     fusion="elementwise",
+    kernel=(dtypes.bool_,),
     flops=outputs_flops,
     sample=_select_cases,
     ulp=0,

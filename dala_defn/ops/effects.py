@@ -139,6 +139,7 @@ token: OpSpec = effect(
     name="token",
     code=0xC8,
     attrs={},
+    cost=0,
     infer=lambda: (TOKEN,),
     reference=lambda: NEW,
     batch=Batched(lambda t, size, args, batched, attrs: ((token(),), (False,))),

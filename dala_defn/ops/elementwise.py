@@ -126,6 +126,11 @@ def elementwise_batch(op: str) -> Rule:
     return batch
 
 
+def real_of_these(dtypes: Sequence[DType]) -> tuple[DType, ...]:
+    """The dtypes that registers of a kernel hold."""
+    return tuple([d for d in dtypes if d.kind in "biuf"])
+
+
 def unary(
     name: str,
     code: int,
@@ -143,6 +148,8 @@ def unary(
     jvp: Any = None,
     example: str | None = None,
     smooth_only: bool = False,
+    cost: int = 1,
+    kernel: Sequence[DType] | None = None,
 ) -> OpSpec:
     """An op of one operand, element by element. ``vjp(ct, x, y)`` gives a 1-tuple; the jvp follows from it."""
     if linear:
@@ -168,6 +175,8 @@ def unary(
         jvp=jvp,
         batch=elementwise_batch(name),
         fusion="elementwise",
+        cost=cost,
+        kernel=real_of_these(dtypes) if kernel is None else tuple(kernel),
         flops=outputs_flops,
         sample=samples.unary_cases(sample, edge=not smooth_only),
         ulp=ulp,
@@ -194,6 +203,8 @@ def binary(
     result: DType | None = None,
     jvp: Rule | Linear | None = None,
     example: str | None = None,
+    cost: int = 1,
+    kernel: Sequence[DType] | None = None,
 ) -> OpSpec:
     """An op of two operands that broadcast. ``vjp(ct, x, y, out)`` gives both cotangents in the shape of the result;
     summing back to the operands' shapes, and the jvp, follow from it."""
@@ -233,6 +244,8 @@ def binary(
         jvp=tangent,
         batch=elementwise_batch(name),
         fusion="elementwise",
+        cost=cost,
+        kernel=real_of_these(dtypes) if kernel is None else tuple(kernel),
         flops=outputs_flops,
         sample=samples.binary_cases(sample, sample_right),
         ulp=ulp,

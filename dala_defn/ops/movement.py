@@ -66,6 +66,7 @@ reshape: OpSpec = define(
     jvp=LINEAR,
     batch=_batched_shape("reshape"),
     fusion="movement",
+    cost=0,
     flops=no_flops,
     sample=attr_cases(spread, _RESHAPES),
     ulp=0,
@@ -100,6 +101,7 @@ transpose: OpSpec = define(
     jvp=LINEAR,
     batch=lambda n, args, batched, *, axes: (transpose(args[0], axes=(0, *(a + 1 for a in axes))),),
     fusion="movement",
+    cost=0,
     flops=no_flops,
     sample=attr_cases(
         spread,
@@ -138,6 +140,7 @@ broadcast_to: OpSpec = define(
     jvp=LINEAR,
     batch=_batched_shape("broadcast_to"),
     fusion="movement",
+    cost=0,
     flops=no_flops,
     sample=attr_cases(
         spread,

@@ -158,12 +158,16 @@ class OpSpec:
         batch: ``(size, args, batched, **attrs) -> outputs``, where batched args and all outputs have the batch first;
             or Batched.
         fusion: how fusion may treat it.
+        cost: the work of an element, in additions; 0 for what is cheaper to make again than to keep. 1 if not given.
+        kernel: for which dtypes of the first operand a fused kernel computes it within the bound. None if not given.
         flops: ``(input types, output types, attrs) -> count`` (bytes follow from the types).
         sample: ``(rng, dtype) -> cases`` for tests, sizes 0, 1, n included.
         ulp: bound of the error against float64, in units in the last place of the result dtype (scaled by the sum of
             magnitudes for reductions and contractions, see ``magnitude``).
         ulp_complex: the same for complex operands; either part of the result counts in units of the whole's magnitude.
         magnitude: ``(*arrays, **attrs) -> array`` what the error scales with, or ``None`` for the result itself.
+        determined: ``(*arrays, **attrs) -> bool`` whether rounding leaves the result at these operands within ``ulp``
+            (a matrix without an inverse has factors that it does not), or ``None`` for always.
         doc: one or more sentences; ``example``: a line that is run by a test; ``since``: version.
     """
 
@@ -179,18 +183,21 @@ class OpSpec:
     jvp: Rule | Forward | Linear | ZeroGrad | NoGrad
     batch: Rule | Batched
     fusion: Fusion
+    cost: int
+    kernel: tuple[DType, ...]
     flops: Callable[[Sequence[Type], Sequence[Type], Attrs], Dim]
     sample: Callable[[np.random.Generator, DType], Iterator[Case]]
     ulp: float
     ulp_complex: float
     magnitude: Callable[..., Array] | None
+    determined: Callable[..., bool] | None
     doc: str
     example: str
     since: str
 
     def __post_init__(self) -> None:
         for f in fields(self):
-            if getattr(self, f.name) is None and f.name != "magnitude":
+            if getattr(self, f.name) is None and f.name not in ("magnitude", "determined"):
                 raise TypeError(f"op {self.name}: the field {f.name} is missing")
         for attr, kind in self.attrs.items():
             if kind not in ATTR_KINDS:
@@ -224,6 +231,9 @@ def define(**given: Any) -> OpSpec:
         TypeError: when a field is missing or unknown, or the name or code is taken.
     """
     given.setdefault("magnitude", None)
+    given.setdefault("determined", None)
+    given.setdefault("cost", 1)
+    given.setdefault("kernel", ())
     given.setdefault("ulp_complex", given.get("ulp"))
     spec = OpSpec(**given)
     if spec.name in OPS or any(o.code == spec.code for o in OPS.values()):

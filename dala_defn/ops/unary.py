@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dala_defn import dtypes
-from dala_defn.dtypes import FLOATS, INEXACT, INTS, NUMBERS, NUMERIC, DType
+from dala_defn.dtypes import FLOATS, INEXACT, INTS, NUMBERS, NUMERIC, SINGLE, DType
 from dala_defn.errors import DTypeError
 from dala_defn.ir.types import Type
 from dala_defn.ops.creation import lit
@@ -116,81 +116,82 @@ round_ = _rounding("round", 0x07, np.rint, "The nearest whole number, elementwis
 
 # NumPy's own exp and log of float32 are off by up to 2.6 and 3.9 units.
 exp = unary(
-    "exp", 0x08, _via_float64(np.exp), dtypes=INEXACT, ulp_complex=4,
+    "exp", 0x08, _via_float64(np.exp), dtypes=INEXACT, cost=12, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, y),), sample=reals(-4, 4),
     doc="e to the power of x, elementwise.",
 )  # fmt: skip
 expm1 = unary(
-    "expm1", 0x09, np.expm1, dtypes=INEXACT, ulp_complex=6,
+    "expm1", 0x09, np.expm1, dtypes=INEXACT, cost=12, ulp_complex=6,
     vjp=lambda ct, x, y: (_msz(ct, y + 1),), sample=reals(-4, 4), ulp=3,
     doc="``exp(x) - 1``, elementwise, accurate near 0.",
 )  # fmt: skip
 log = unary(
-    "log", 0x0A, _via_float64(np.log), dtypes=INEXACT, ulp_complex=4,
+    "log", 0x0A, _via_float64(np.log), dtypes=INEXACT, cost=12, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, 1 / x),), sample=reals(0.1, 9),
     doc="The natural logarithm, elementwise; -inf at 0, NaN below.",
 )  # fmt: skip
 log1p = unary(
-    "log1p", 0x0B, _log1p, dtypes=INEXACT, ulp_complex=4,
+    "log1p", 0x0B, _log1p, dtypes=INEXACT, cost=12, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, 1 / (1 + x)),), sample=reals(-0.9, 9),
     ulp=3, doc="``log(1 + x)``, elementwise, accurate near 0.",
 )  # fmt: skip
 sqrt = unary(
-    "sqrt", 0x0C, np.sqrt, dtypes=INEXACT, ulp_complex=3,
+    "sqrt", 0x0C, np.sqrt, dtypes=INEXACT, cost=4, ulp_complex=3,
     vjp=lambda ct, x, y: (_msz(ct, 0.5 / y),), sample=reals(0.1, 9), ulp=1,
     doc="The square root, elementwise; NaN below 0. The derivative at 0 is inf.",
 )  # fmt: skip
 rsqrt = unary(
-    "rsqrt", 0x0D, _via_float64(lambda x: 1 / np.sqrt(x)), dtypes=INEXACT, ulp_complex=5,
+    "rsqrt", 0x0D, _via_float64(lambda x: 1 / np.sqrt(x)), dtypes=INEXACT, cost=4, ulp_complex=5,
     vjp=lambda ct, x, y: (_msz(ct, -0.5 * (y * y * y)),), sample=reals(0.2, 9),
     doc="``1 / sqrt(x)``, elementwise.",
 )  # fmt: skip
 sin = unary(
-    "sin", 0x0E, np.sin, dtypes=INEXACT, ulp_complex=4,
+    "sin", 0x0E, np.sin, dtypes=INEXACT, cost=12, kernel=SINGLE, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, OPS["cos"](x)),), sample=reals(-8, 8),
     doc="The sine of an angle in radians, elementwise.",
 )  # fmt: skip
 cos = unary(
-    "cos", 0x0F, np.cos, dtypes=INEXACT, ulp_complex=4,
+    "cos", 0x0F, np.cos, dtypes=INEXACT, cost=12, kernel=SINGLE, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, -OPS["sin"](x)),), sample=reals(-8, 8),
     doc="The cosine of an angle in radians, elementwise.",
 )  # fmt: skip
 tan = unary(
-    "tan", 0x10, np.tan, dtypes=INEXACT, ulp_complex=8,
+    "tan", 0x10, np.tan, dtypes=INEXACT, cost=12, kernel=SINGLE, ulp_complex=8,
     vjp=lambda ct, x, y: (_msz(ct, 1 + y * y),), sample=reals(-1.2, 1.2), ulp=4,
     doc="The tangent of an angle in radians, elementwise.",
 )  # fmt: skip
 arcsin = unary(
-    "arcsin", 0x11, np.arcsin, dtypes=INEXACT, ulp_complex=4,
+    "arcsin", 0x11, np.arcsin, dtypes=INEXACT, cost=12, kernel=SINGLE, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, OPS["rsqrt"]((1 - x) * (1 + x))),),
     sample=reals(-0.9, 0.9), ulp=4, doc="The angle in radians whose sine is x, elementwise; NaN outside [-1, 1].",
 )  # fmt: skip
 arccos = unary(
-    "arccos", 0x12, np.arccos, dtypes=INEXACT, ulp_complex=4,
+    "arccos", 0x12, np.arccos, dtypes=INEXACT, cost=12, kernel=SINGLE, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, -OPS["rsqrt"]((1 - x) * (1 + x))),),
     sample=reals(-0.9, 0.9), ulp=4, doc="The angle in radians whose cosine is x, elementwise; NaN outside [-1, 1].",
 )  # fmt: skip
 arctan = unary(
-    "arctan", 0x13, np.arctan, dtypes=INEXACT, ulp_complex=4, vjp=lambda ct, x, y: (_msz(ct, 1 / (1 + x * x)),),
+    "arctan", 0x13, np.arctan, dtypes=INEXACT, cost=12, kernel=SINGLE,
+    ulp_complex=4, vjp=lambda ct, x, y: (_msz(ct, 1 / (1 + x * x)),),
     sample=reals(-4, 4), ulp=3, doc="The angle in radians whose tangent is x, elementwise.",
 )  # fmt: skip
 sinh = unary(
-    "sinh", 0x14, np.sinh, dtypes=INEXACT, ulp_complex=4,
+    "sinh", 0x14, np.sinh, dtypes=INEXACT, cost=12, kernel=SINGLE, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, OPS["cosh"](x)),), sample=reals(-4, 4),
     ulp=4, doc="The hyperbolic sine, elementwise.",
 )  # fmt: skip
 cosh = unary(
-    "cosh", 0x15, np.cosh, dtypes=INEXACT, ulp_complex=4,
+    "cosh", 0x15, np.cosh, dtypes=INEXACT, cost=12, kernel=SINGLE, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, OPS["sinh"](x)),), sample=reals(-4, 4),
     ulp=4, doc="The hyperbolic cosine, elementwise.",
 )  # fmt: skip
 tanh = unary(
-    "tanh", 0x16, np.tanh, dtypes=INEXACT, ulp_complex=8,
+    "tanh", 0x16, np.tanh, dtypes=INEXACT, cost=12, ulp_complex=8,
     vjp=lambda ct, x, y: (_msz(ct, 1 - y * y),), sample=reals(-4, 4), ulp=3,
     doc="The hyperbolic tangent, elementwise.",
 )  # fmt: skip
 arcsinh = unary(
-    "arcsinh", 0x17, np.arcsinh, dtypes=INEXACT, ulp_complex=4,
+    "arcsinh", 0x17, np.arcsinh, dtypes=INEXACT, cost=12, kernel=SINGLE, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, OPS["rsqrt"](1 + x * x)),),
     sample=reals(-4, 4), ulp=4, doc="The inverse hyperbolic sine, elementwise.",
 )  # fmt: skip
@@ -203,21 +204,23 @@ def _arccosh_slope(x: Any) -> Any:
 
 
 arccosh = unary(
-    "arccosh", 0x18, np.arccosh, dtypes=INEXACT, ulp_complex=4, vjp=lambda ct, x, y: (_msz(ct, _arccosh_slope(x)),),
+    "arccosh", 0x18, np.arccosh, dtypes=INEXACT, cost=12, kernel=SINGLE,
+    ulp_complex=4, vjp=lambda ct, x, y: (_msz(ct, _arccosh_slope(x)),),
     sample=reals(1.2, 9), ulp=4, doc="The inverse hyperbolic cosine, elementwise; NaN below 1.",
 )  # fmt: skip
 arctanh = unary(
-    "arctanh", 0x19, np.arctanh, dtypes=INEXACT, ulp_complex=4,
+    "arctanh", 0x19, np.arctanh, dtypes=INEXACT, cost=12, kernel=SINGLE, ulp_complex=4,
     vjp=lambda ct, x, y: (_msz(ct, 1 / ((1 - x) * (1 + x))),),
     sample=reals(-0.9, 0.9), ulp=4, doc="The inverse hyperbolic tangent, elementwise; NaN outside [-1, 1].",
 )  # fmt: skip
 erf = unary(
-    "erf", 0x1A, _via_float64(_erf), dtypes=FLOATS,
+    "erf", 0x1A, _via_float64(_erf), dtypes=FLOATS, cost=12, kernel=SINGLE,
     vjp=lambda ct, x, y: (_msz(ct, 2 / math.sqrt(math.pi) * OPS["exp"](-(x * x))),), sample=reals(-3, 3), ulp=4,
     doc="The error function, elementwise: 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x (DLMF 7.2.1).",
 )  # fmt: skip
 sigmoid = unary(
-    "sigmoid", 0x1B, _sigmoid, dtypes=FLOATS, vjp=lambda ct, x, y: (_msz(ct, y * (1 - y)),), sample=reals(-6, 6), ulp=4,
+    "sigmoid", 0x1B, _sigmoid, dtypes=FLOATS, cost=12,
+    vjp=lambda ct, x, y: (_msz(ct, y * (1 - y)),), sample=reals(-6, 6), ulp=4,
     doc="``1 / (1 + exp(-x))``, elementwise.",
 )  # fmt: skip
 isfinite = unary(
@@ -252,6 +255,7 @@ stop_gradient: OpSpec = define(
     jvp=ZERO_GRAD,
     batch=elementwise_batch("stop_gradient"),
     fusion="elementwise",
+    kernel=dtypes.ARRAYS,
     flops=no_flops,
     sample=unary_cases(spread),
     ulp=0,
@@ -326,6 +330,7 @@ cast: OpSpec = define(
     jvp=_cast_jvp,
     batch=elementwise_batch("cast"),
     fusion="elementwise",
+    kernel=dtypes.ARRAYS,
     flops=outputs_flops,
     sample=_cast_cases,
     ulp=0,

@@ -11,9 +11,6 @@ from dala_defn.passes.functions import FUNCTIONS
 from dala_defn.passes.inline import inline_calls
 from dala_defn.passes.rebuild import with_inputs
 
-# Cheaper to make again from their operand than to keep.
-_CHEAP = frozenset(["constant", "iota", "broadcast_to", "reshape", "transpose", "token"])
-
 
 def cut(graph: Graph, known: int, outputs: int, again: Sequence[int] = (), policy: str = "all") -> Cut:
     """Splits a graph by what depends on its inputs from ``known`` on.
@@ -80,9 +77,9 @@ def _keeper(graph: Graph, known: int, again: Sequence[int], policy: str) -> Call
     if policy == "dots":
         return lambda node: OPS[node.op].family == "contraction" or node.has_effect
     if policy == "all":
-        return lambda node: node.op not in _CHEAP
+        return lambda node: OPS[node.op].cost > 0
     varying = _depending(graph, [v for i, v in enumerate(graph.inputs[:known]) if i not in set(again)])
-    return lambda node: node.has_effect or (node.op not in _CHEAP and any(v in varying for v in node.inputs))
+    return lambda node: node.has_effect or (OPS[node.op].cost > 0 and any(v in varying for v in node.inputs))
 
 
 def _late(

@@ -11,14 +11,13 @@ from dala_defn.ir import Graph, Literal, Node, Value
 from dala_defn.ops.spec import OPS
 from dala_defn.passes.base import Pass, register
 
-# A repeated or counted value is cheaper to make than to store.
-_KEPT = frozenset(["constant", "iota", "broadcast_to", *(s.name for s in OPS.values() if s.family == "structure")])
-
 
 @register
 @dataclass(frozen=True)
 class Fold(Pass):
     """Computes nodes of constants by the op's reference, up to ``limit`` elements. Keys stay: they are no numbers.
+
+    What is counted, or moved to a larger place (repeated, padded), is cheaper to make than to store, and stays as well.
 
     A node whose reference fails is left to fail where it runs.
     """
@@ -57,7 +56,8 @@ class Fold(Pass):
 
     def _compute(self, node: Node, operands: list[Literal | None]) -> list[Literal] | None:
         """The outputs of a node, or None when it stays."""
-        if node.op in _KEPT or node.has_effect:
+        spec = OPS[node.op]
+        if not node.inputs or spec.family == "structure" or node.has_effect:
             return None
         total = 0
         for v in node.outputs:
@@ -70,11 +70,11 @@ class Fold(Pass):
         if total > self.limit or any(v.type.dtype.kind == "k" for v in (*node.inputs, *node.outputs)):
             return None
         arrays = [x.array for x in operands if x is not None]
-        if len(arrays) < len(operands):
+        if len(arrays) < len(operands) or (spec.fusion == "movement" and total > sum(x.size for x in arrays)):
             return None
         try:
             with np.errstate(all="ignore"):
-                out: Any = OPS[node.op].reference(*arrays, **node.attrs)
+                out: Any = spec.reference(*arrays, **node.attrs)
         except Exception:  # whatever it is, it belongs to the run, with the node's place
             return None
         results = [np.asarray(a) for a in (out if isinstance(out, tuple) else (out,))]

@@ -18,15 +18,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dala_defn.ir import Graph, Node, Value
+from dala_defn.ops.spec import OPS
 from dala_defn.passes.base import Pass, register
 from dala_defn.passes.kernels import is_computed, is_free, is_one, is_reduced, kernel_plan
 from dala_defn.shapes import Dim, size
 
-# Worth a kernel alone where there is much of it: Burn computes these an element at a time.
-_SLOW = frozenset(
-    "exp expm1 log log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh erf sigmoid power"
-    " arctan2".split()
-)
+_SLOW = 12  # the cost of an op that is worth a kernel alone, where there is much of it
 Map = tuple[int | None, ...]  # for each dim of a value the axis of the space it runs over; None where it is repeated
 
 
@@ -181,7 +178,7 @@ class _Grouping:
             return False
         total = size(g.space)
         if len(work) == 1:
-            return work[0].op in _SLOW and (not isinstance(total, int) or total >= self.options.alone)
+            return OPS[work[0].op].cost >= _SLOW and (not isinstance(total, int) or total >= self.options.alone)
         return len(work) > self.options.few or not isinstance(total, int) or total > self.options.small
 
 

@@ -18,13 +18,8 @@ from dala_defn.ir import Graph, Node, Value
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim
 
-VERSION = 1  # of plans and of the code made from them: a part of every key
+VERSION = 2  # of plans and of the code made from them: a part of every key
 REDUCTIONS = frozenset(["sum", "prod", "max", "min"])
-# Elementwise in the table, but without a kernel within their bound of error.
-_FLOATS_ONLY_IN_BURN = frozenset(["floor_divide", "remainder"])
-_NEVER_IN_DOUBLE = frozenset(
-    "sin cos tan arcsin arccos arctan sinh cosh arcsinh arccosh arctanh erf power arctan2".split()
-)
 _SHORT = (dtypes.float16, dtypes.bfloat16)
 _INTO_SHORT = (dtypes.bool_, dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.float32, *_SHORT)
 
@@ -48,19 +43,12 @@ def is_free(node: Node) -> bool:
 def is_computed(node: Node) -> bool:
     """Whether a kernel can compute an elementwise node."""
     spec = OPS.get(node.op)
-    if spec is None or spec.fusion != "elementwise" or node.op in ("constant", "iota"):
+    if spec is None or not node.inputs or node.inputs[0].type.dtype not in spec.kernel:
         return False
-    operands = [v.type.dtype for v in node.inputs]
     if any(v.type.dtype.kind not in "biuf" for v in (*node.inputs, *node.outputs)):
         return False
-    dtype = operands[0]
-    if node.op == "cast" and node.attrs["dtype"] in _SHORT and dtype not in _INTO_SHORT:
-        return False  # rounded twice
-    if node.op == "power" and not dtype.is_float:
-        return False
-    if dtype.is_float and node.op in _FLOATS_ONLY_IN_BURN:
-        return False
-    return not (dtype is dtypes.float64 and node.op in _NEVER_IN_DOUBLE)
+    # A float64 would be rounded twice.
+    return node.op != "cast" or node.attrs["dtype"] not in _SHORT or node.inputs[0].type.dtype in _INTO_SHORT
 
 
 def is_reduced(node: Node) -> bool:
@@ -248,12 +236,8 @@ def kernel_plan(function: Graph, rank: int, axes: Sequence[int], parallel: int) 
 def _instr(node: Node, args: list[int], instrs: Sequence[Instr], rank: int) -> Instr:
     (out,) = node.outputs
     axes = frozenset[int]().union(*(instrs[a].axes for a in args))
-    attrs: Any = None
-    if node.op == "cast":
-        attrs = node.attrs["dtype"]
-    elif node.op == "select":
-        attrs = out.type.dtype
-    elif node.op in REDUCTIONS:
+    attrs: Any = tuple(sorted(node.attrs.items()))
+    if node.op in REDUCTIONS:
         # An axis of size 1 has nothing to sweep.
         attrs = not is_one(node.inputs[0].type.shape[-1])
         axes -= {rank - 1} if attrs else set()

@@ -10,7 +10,12 @@ from dala_defn.pyflow import source
 from dala_defn.sources import user_frame
 
 _GENERATOR, _ASYNC = 0x20, 0x80 | 0x200
-_COMPREHENSIONS = {"<listcomp>": "a list", "<setcomp>": "a set", "<dictcomp>": "a dict", "<genexpr>": "a generator"}
+_COMPREHENSIONS = {
+    ast.ListComp: "a list",
+    ast.SetComp: "a set",
+    ast.DictComp: "a dict",
+    ast.GeneratorExp: "a generator",
+}
 CHANGED = "the source file is not the one that runs: it has changed since it was imported"
 _MOST = 40  # characters of an expression that are shown
 
@@ -50,8 +55,6 @@ def _text(node: ast.AST) -> str:
 def _reason(code: CodeType, on: bool, ours: bool) -> str:
     if not on:
         return "rewrite=False was asked for"
-    if code.co_name in _COMPREHENSIONS:
-        return f"the condition decides how long {_COMPREHENSIONS[code.co_name]} is"
     if code.co_flags & _GENERATOR:
         return f"{code.co_qualname} is a generator, which cannot be rewritten"
     if code.co_flags & _ASYNC:
@@ -71,21 +74,26 @@ def condition(on: bool, users: Any) -> tuple[str, str]:
     if frame is None:
         return "", ""
     code = frame.f_code
-    reason = _reason(code, on, users(code))
-    if reason == CHANGED:
-        return reason, ""
-    line = frame.f_lineno
+    found, filtered = _asking(code, frame.f_lineno)
+    reason = f"the condition decides how long {filtered} is" if on and filtered else _reason(code, on, users(code))
+    return reason, instead(found) if found is not None and reason != CHANGED else ""
+
+
+def _asking(code: CodeType, line: int) -> tuple[ast.AST | None, str]:
+    """What has its condition in a line, and what it makes where that is a comprehension."""
     found: ast.AST | None = None
+    filtered = ""
     for functions in source.read(code.co_filename).functions.values():
         for function in functions:
             if not function.lineno <= line <= (function.end_lineno or line):
                 continue
             for node in ast.walk(function):
-                tests = node.ifs if isinstance(node, ast.comprehension) else [getattr(node, "test", None)]
-                for test in tests:
-                    if isinstance(test, ast.expr) and test.lineno <= line <= (test.end_lineno or line):
-                        found = node
-    return reason, instead(found) if found is not None else ""
+                makes = _COMPREHENSIONS.get(type(node), "")
+                for asks in getattr(node, "generators", ()) if makes else (node,):
+                    tests = asks.ifs if isinstance(asks, ast.comprehension) else [getattr(asks, "test", None)]
+                    if any(isinstance(t, ast.expr) and t.lineno <= line <= (t.end_lineno or line) for t in tests):
+                        found, filtered = asks, makes
+    return found, filtered
 
 
 __all__ = ["condition", "instead"]
