@@ -109,6 +109,7 @@ class Trace:
         self.nodes: list[Node] = []
         self.open = True
         self.located = True
+        self.by_frame = True  # whether a node's place is the line that the user's innermost frame is at
         self.read: list[Any] = []  # arrays whose numbers were read outside the graph
         self.token: Tracer | None = None  # that of the last effect
         self.known: Known = Known() if parent is None else parent.known  # what holds of the sizes
@@ -122,12 +123,9 @@ class Trace:
         self.inputs.append(value)
         return Tracer(self, value, weak)
 
-    def place(self, depth: int = 1) -> Place | None:
-        """The source place of what is being recorded; none in a function that is shared, whose calls have theirs.
-
-        ``depth`` frames from here on are known to be none of the user's.
-        """
-        return mark(_layers.path, depth) if self.located else None
+    def place(self) -> Place | None:
+        """The source place of what is being recorded; none in a function that is shared, whose calls have theirs."""
+        return mark(_layers.path, 1) if self.by_frame else None
 
     def record(self, spec: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Tracer, ...]:
         """Adds a node; gives its outputs."""
@@ -135,11 +133,16 @@ class Trace:
             known = self._literals.get(attrs["value"])
             if known is not None:
                 return (known,)
-        values, given = [], []  # filled by a loop: a comprehension is a call
-        for a in args:
+        values: tuple[Value, ...]
+        given: Sequence[Type]
+        if len(args) == 2:  # most are: no loop, and no comprehension, which is a call
+            a, b = args
             v = a._value if a.__class__ is Tracer and a._trace is self else self.lift(a)._value
-            values.append(v)
-            given.append(v.type)
+            w = b._value if b.__class__ is Tracer and b._trace is self else self.lift(b)._value
+            values, given = (v, w), (v.type, w.type)
+        else:
+            values = tuple([a._value if type(a) is Tracer and a._trace is self else self.lift(a)._value for a in args])
+            given = [v.type for v in values]
         try:
             types = spec.infer(*given, **attrs) if attrs else spec.infer(*given)
         except DalaError as error:
@@ -147,7 +150,9 @@ class Trace:
             if alike is not None:
                 return self.record(spec, alike, attrs)
             raise explain(error, args) from None
-        node = Node(spec.name, tuple(values), attrs, types, self.place(3))  # of this, the door, and its caller
+        # This function and the door to it are ours: the user's frame is further out.
+        place = mark(_layers.path, 2) if self.by_frame else self.place()
+        node = Node(spec.name, values, attrs, types, place)
         if spec is RANDOM_BITS and type(self) is Trace:
             self._use(values[0], node)
         self.nodes.append(node)
@@ -409,7 +414,7 @@ def trace_function(
     """
     parent = ops.current_trace()
     trace = Trace(name, parent if isinstance(parent, Trace) else None)
-    trace.located = located and (trace.parent is None or trace.parent.located)
+    trace.located = trace.by_frame = located and (trace.parent is None or trace.parent.located)
     if known is not None:
         trace.known = known
     with tracing(trace):

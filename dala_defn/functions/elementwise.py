@@ -227,6 +227,8 @@ def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
 
 
 def _truth(x: Any) -> Any:
+    if getattr(x, "dtype", None) is dtypes.bool_:
+        return x
     return convert(value(x), dtypes.bool_)
 
 

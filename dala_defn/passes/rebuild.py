@@ -22,10 +22,11 @@ class Rebuild(Trace):
     def __init__(self, name: str, inputs: Sequence[Value] = ()) -> None:
         super().__init__(name)
         self.inputs = list(inputs)
+        self.by_frame = False
         self._place: Place | None = None
         self._instead: dict[Value, Value] = {}
 
-    def place(self, depth: int = 1) -> Place | None:
+    def place(self) -> Place | None:
         """The place of the node that is being replaced or differentiated."""
         return self._place
 
