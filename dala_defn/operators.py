@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 from dala_defn import functions as F
@@ -21,6 +22,14 @@ _protocols: list[Protocol] = []
 def install_protocols(ufunc: Protocol, function: Protocol) -> None:
     """Hands in what NumPy's own functions do with our arrays."""
     _protocols[:] = [ufunc, function]
+
+
+def _operator(f: Any, name: str) -> Any:
+    """A public function as an operator: one frame, under the operator's name and with its operands' names."""
+    code = f.__code__
+    names = ("self", "other")[: code.co_argcount] + code.co_varnames[code.co_argcount :]
+    code = code.replace(co_name=name, co_qualname=f"Operators.{name}", co_varnames=names)
+    return FunctionType(code, f.__globals__, name, None, f.__closure__)
 
 
 class Operators:
@@ -123,50 +132,39 @@ class Operators:
     def __setitem__(self, index: Any, values: Any) -> None:
         raise ArgumentTypeError("arrays do not change in place", hint="x = x.at[index].set(values)")
 
-    def __neg__(self) -> Any:
-        return F.negative(self)
+    __neg__ = _operator(F.negative, "__neg__")
 
     def __pos__(self) -> Any:
         return self
 
-    def __abs__(self) -> Any:
-        return F.absolute(self)
-
-    def __invert__(self) -> Any:
-        return F.bitwise_not(self)
-
-    def __add__(self, other: Any) -> Any:
-        return F.add(self, other)
+    __abs__ = _operator(F.absolute, "__abs__")
+    __invert__ = _operator(F.bitwise_not, "__invert__")
+    __add__ = _operator(F.add, "__add__")
 
     def __radd__(self, other: Any) -> Any:
         return F.add(other, self)
 
-    def __sub__(self, other: Any) -> Any:
-        return F.subtract(self, other)
+    __sub__ = _operator(F.subtract, "__sub__")
 
     def __rsub__(self, other: Any) -> Any:
         return F.subtract(other, self)
 
-    def __mul__(self, other: Any) -> Any:
-        return F.multiply(self, other)
+    __mul__ = _operator(F.multiply, "__mul__")
 
     def __rmul__(self, other: Any) -> Any:
         return F.multiply(other, self)
 
-    def __truediv__(self, other: Any) -> Any:
-        return F.divide(self, other)
+    __truediv__ = _operator(F.divide, "__truediv__")
 
     def __rtruediv__(self, other: Any) -> Any:
         return F.divide(other, self)
 
-    def __floordiv__(self, other: Any) -> Any:
-        return F.floor_divide(self, other)
+    __floordiv__ = _operator(F.floor_divide, "__floordiv__")
 
     def __rfloordiv__(self, other: Any) -> Any:
         return F.floor_divide(other, self)
 
-    def __mod__(self, other: Any) -> Any:
-        return F.remainder(self, other)
+    __mod__ = _operator(F.remainder, "__mod__")
 
     def __rmod__(self, other: Any) -> Any:
         return F.remainder(other, self)
@@ -177,69 +175,55 @@ class Operators:
     def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
         return F.divmod(other, self)
 
-    def __pow__(self, other: Any) -> Any:
-        return F.power(self, other)
+    __pow__ = _operator(F.power, "__pow__")
 
     def __rpow__(self, other: Any) -> Any:
         return F.power(other, self)
 
-    def __matmul__(self, other: Any) -> Any:
-        return F.matmul(self, other)
+    __matmul__ = _operator(F.matmul, "__matmul__")
 
     def __rmatmul__(self, other: Any) -> Any:
         return F.matmul(other, self)
 
-    def __and__(self, other: Any) -> Any:
-        return F.bitwise_and(self, other)
+    __and__ = _operator(F.bitwise_and, "__and__")
 
     def __rand__(self, other: Any) -> Any:
         return F.bitwise_and(other, self)
 
-    def __or__(self, other: Any) -> Any:
-        return F.bitwise_or(self, other)
+    __or__ = _operator(F.bitwise_or, "__or__")
 
     def __ror__(self, other: Any) -> Any:
         return F.bitwise_or(other, self)
 
-    def __xor__(self, other: Any) -> Any:
-        return F.bitwise_xor(self, other)
+    __xor__ = _operator(F.bitwise_xor, "__xor__")
 
     def __rxor__(self, other: Any) -> Any:
         return F.bitwise_xor(other, self)
 
-    def __lshift__(self, other: Any) -> Any:
-        return F.left_shift(self, other)
+    __lshift__ = _operator(F.left_shift, "__lshift__")
 
     def __rlshift__(self, other: Any) -> Any:
         return F.left_shift(other, self)
 
-    def __rshift__(self, other: Any) -> Any:
-        return F.right_shift(self, other)
+    __rshift__ = _operator(F.right_shift, "__rshift__")
 
     def __rrshift__(self, other: Any) -> Any:
         return F.right_shift(other, self)
 
-    def __eq__(self, other: Any) -> Any:
-        return F.equal(self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return F.not_equal(self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return F.less(self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return F.less_equal(self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return F.greater(self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return F.greater_equal(self, other)
+    __eq__ = _operator(F.equal, "__eq__")
+    __ne__ = _operator(F.not_equal, "__ne__")
+    __lt__ = _operator(F.less, "__lt__")
+    __le__ = _operator(F.less_equal, "__le__")
+    __gt__ = _operator(F.greater, "__gt__")
+    __ge__ = _operator(F.greater_equal, "__ge__")
 
     def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Any:
         """Another dtype; see ``dd.astype``."""
         return F.astype(self, dtype, copy=copy, device=device)
+
+    def view(self, dtype: Any) -> Any:
+        """The same bits as another dtype; see ``dd.view``."""
+        return F.view(self, dtype)
 
     def conj(self) -> Any:
         """The complex conjugate; see ``dd.conj``."""
@@ -373,6 +357,38 @@ class Operators:
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
         """The sum of a diagonal; see ``dd.trace``."""
         return F.trace(self, offset, axis1, axis2, dtype)
+
+    def sort(self, axis: int | None = -1, *, descending: bool = False, stable: bool = True, kind: Any = None) -> Any:
+        """The elements in order, in a new array; see ``dd.sort``."""
+        return F.sort(self, axis, descending=descending, stable=stable, kind=kind)
+
+    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
+        """Where elements belong in this ascending vector; see ``dd.searchsorted``."""
+        return F.searchsorted(self, v, side, sorter)
+
+    def partition(self, kth: Any, axis: int | None = -1) -> Any:
+        """The elements with the ``kth`` in its place, in a new array; see ``dd.partition``."""
+        return F.partition(self, kth, axis)
+
+    def argpartition(self, kth: Any, axis: int | None = -1) -> Any:
+        """The indices that partition; see ``dd.argpartition``."""
+        return F.argpartition(self, kth, axis)
+
+    def compress(self, condition: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0) -> Any:
+        """The parts for which a vector of conditions holds; see ``dd.compress``."""
+        return F.compress(condition, self, axis, size=size, fill_value=fill_value)
+
+    def choose(self, choices: Sequence[Any], mode: str = "clip") -> Any:
+        """Elements of several arrays by number; see ``dd.choose``."""
+        return F.choose(self, choices, mode)
+
+    def conjugate(self) -> Any:
+        """The complex conjugate; see ``dd.conj``."""
+        return F.conj(self)
+
+    def copy(self) -> Any:
+        """The array itself: it never changes."""
+        return self
 
     def nonzero(self, *, size: int | None = None, fill_value: Any = 0) -> tuple[Any, ...]:
         """The indices of what is not zero; see ``dd.nonzero``."""

@@ -129,10 +129,32 @@ def entry_frame() -> FrameType | None:
     return found if end is not None else None
 
 
+_MARKS: dict[tuple[int, int, str], Mark] = {}
+_MOST_MARKS = 1 << 16
+
+
+def mark(path: str = "", depth: int = 0) -> Mark | None:
+    """A mark of the user's line that is being executed; ``depth`` callers are known to be none of the user's."""
+    frame: FrameType | None = sys._getframe(depth + 1)
+    while frame is not None and _OURS.get(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is not None and (frame.f_code.co_filename == "<string>" or frame.f_code.co_filename not in _OURS):
+        frame = _outside(frame)
+    if frame is None:
+        return None
+    code = frame.f_code
+    key = (id(code), frame.f_lasti, path)  # a mark keeps its code alive, and so its identity
+    found = _MARKS.get(key)
+    if found is None:
+        if len(_MARKS) >= _MOST_MARKS:
+            _MARKS.clear()
+        found = _MARKS[key] = Mark(code, frame.f_lasti, path)
+    return found
+
+
 def here(path: str = "") -> Mark | None:
     """A mark of the user's line that is being executed."""
-    frame = _outside(sys._getframe(1))
-    return None if frame is None else Mark(frame.f_code, frame.f_lasti, path)
+    return mark(path, 1)
 
 
 def user_location() -> Location | None:

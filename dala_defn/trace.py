@@ -33,31 +33,33 @@ from dala_defn.errors import (
 from dala_defn.ir import Graph, Literal, Node, Type, Value
 from dala_defn.ir.graph import frozen
 from dala_defn.operators import Operators
+from dala_defn.ops.creation import constant as CONSTANT
 from dala_defn.ops.random import SPLIT
 from dala_defn.ops.spec import OPS, OpSpec
 from dala_defn.shapes import Condition, Known, Shape, install_known, may, parse_dim, same_size
-from dala_defn.sources import PACKAGE, Mark, Place, here
+from dala_defn.sources import PACKAGE, Mark, Place, mark
+from dala_defn.stack import room
+
+RANDOM_BITS = OPS["random_bits"]
 
 
 class Tracer(Operators):
     """A value inside a trace: it has a shape and a dtype, but no numbers yet."""
 
-    __slots__ = ("_trace", "_value", "weak")
+    __slots__ = ("_trace", "_value", "dtype", "shape", "weak")
+
+    shape: Shape
+    """The sizes; ints or symbolic dims."""
+    dtype: DType
+    """The element type."""
 
     def __init__(self, trace: Trace, value: Value, weak: str | None = None) -> None:
         self._trace = trace
         self._value = value
+        type = value.type
+        self.dtype = type.dtype
+        self.shape = type.shape
         self.weak = weak  # the kind of the Python number that it stands for, when it does
-
-    @property
-    def shape(self) -> Shape:
-        """The sizes; ints or symbolic dims."""
-        return self._value.type.shape
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return self._value.type.dtype
 
     def __repr__(self) -> str:
         return f"<traced {self._value.type}>"
@@ -107,6 +109,7 @@ class Trace:
         self.nodes: list[Node] = []
         self.open = True
         self.located = True
+        self.by_frame = True  # whether a node's place is the line that the user's innermost frame is at
         self.read: list[Any] = []  # arrays whose numbers were read outside the graph
         self.token: Tracer | None = None  # that of the last effect
         self.known: Known = Known() if parent is None else parent.known  # what holds of the sizes
@@ -122,35 +125,47 @@ class Trace:
 
     def place(self) -> Place | None:
         """The source place of what is being recorded; none in a function that is shared, whose calls have theirs."""
-        return here(_layers.path) if self.located else None
+        return mark(_layers.path, 1) if self.by_frame else None
 
     def record(self, spec: OpSpec, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Tracer, ...]:
         """Adds a node; gives its outputs."""
-        if spec.name == "constant":
+        if spec is CONSTANT:
             known = self._literals.get(attrs["value"])
             if known is not None:
                 return (known,)
-        values, given = [], []  # filled by a loop: a comprehension is a call
-        for a in args:
-            v = a._value if type(a) is Tracer and a._trace is self else self.lift(a)._value
-            values.append(v)
-            given.append(v.type)
+        values: tuple[Value, ...]
+        given: Sequence[Type]
+        if len(args) == 2:  # most are: no loop, and no comprehension, which is a call
+            a, b = args
+            v = a._value if a.__class__ is Tracer and a._trace is self else self.lift(a)._value
+            w = b._value if b.__class__ is Tracer and b._trace is self else self.lift(b)._value
+            values, given = (v, w), (v.type, w.type)
+        else:
+            values = tuple([a._value if type(a) is Tracer and a._trace is self else self.lift(a)._value for a in args])
+            given = [v.type for v in values]
         try:
-            types = spec.infer(*given, **attrs)
+            types = spec.infer(*given, **attrs) if attrs else spec.infer(*given)
         except DalaError as error:
             alike = self._alike(error, values, spec.name)
             if alike is not None:
                 return self.record(spec, alike, attrs)
             raise explain(error, args) from None
-        node = Node(spec.name, tuple(values), attrs, types, self.place())
-        if spec.name == "random_bits" and type(self) is Trace:
+        # This function and the door to it are ours: the user's frame is further out.
+        place = mark(_layers.path, 2) if self.by_frame else self.place()
+        node = Node(spec.name, values, attrs, types, place)
+        if spec is RANDOM_BITS and type(self) is Trace:
             self._use(values[0], node)
         self.nodes.append(node)
         made = node.outputs
         outs = (Tracer(self, made[0]),) if len(made) == 1 else tuple([Tracer(self, v) for v in made])
-        if spec.name == "constant":
+        if spec is CONSTANT:
             self._literals[attrs["value"]] = outs[0]
         return outs
+
+    def constant(self, literal: Literal) -> Tracer:
+        """A constant, once in the graph."""
+        known = self._literals.get(literal)
+        return self.record(CONSTANT, (), {"value": literal})[0] if known is None else known
 
     def _alike(self, error: DalaError, values: Sequence[Value], op: str) -> tuple[Tracer, ...] | None:
         """The operands with one size in the place of another, when an op needs them equal and they may be."""
@@ -228,13 +243,11 @@ class Trace:
         elif not isinstance(x, (Array, np.ndarray, np.generic)):
             if dtypes.weak_kind(x) is not None:
                 dtype = dtypes.promote_weak(None, dtypes.weak_kind(x) or "")
-                return self.lift(
-                    self.record(OPS["constant"], (), {"value": Literal(dtypes.scalar_array(x, dtype), dtype)})[0]
-                )
+                return self.constant(Literal(dtypes.scalar_array(x, dtype), dtype))
             raise TraceError(f"{type(x).__name__} is no array", code="E403")
         known = self._captured.get(id(x))
         if known is None:
-            type_ = Type(dtypes.as_dtype(x.dtype) if not isinstance(x, (Array, Tracer)) else x.dtype, tuple(x.shape))
+            type_ = Type(dtypes.of_numpy(x) if not isinstance(x, (Array, Tracer)) else x.dtype, tuple(x.shape))
             known = self.argument(type_, "")
             self.captures.append(x)
             self._captured[id(x)] = known
@@ -360,12 +373,14 @@ growing = _Growing()
 def tracing(trace: Trace) -> Iterator[Trace]:
     """Makes ``trace`` the innermost one; whatever happens, it is left and closed."""
     with growing:
+        room.make(ops.open_traces() + 1)
         ops.push_trace(trace)
         try:
             yield trace
         finally:
             trace.open = False
             ops.pop_trace(trace)
+            room.make(ops.open_traces())
 
 
 _preparers: list[Callable[[Any], Any]] = []
@@ -399,7 +414,7 @@ def trace_function(
     """
     parent = ops.current_trace()
     trace = Trace(name, parent if isinstance(parent, Trace) else None)
-    trace.located = located and (trace.parent is None or trace.parent.located)
+    trace.located = trace.by_frame = located and (trace.parent is None or trace.parent.located)
     if known is not None:
         trace.known = known
     with tracing(trace):
@@ -454,8 +469,8 @@ def describe(x: Any, position: int, of: int = 1) -> Operand:
     return Operand(name, str(Type(dtype, tuple(shape))), "a concrete array")
 
 
-_PUBLIC_FILES = tuple(f"{n}.py" for n in "operators nn special linalg fft control custom debug".split())
-_PUBLIC = tuple(PACKAGE + name for name in ("functions" + os.sep, "random" + os.sep, *_PUBLIC_FILES))
+_PUBLIC_FILES = tuple(f"{n}.py" for n in "operators nn special fft control custom debug".split())
+_PUBLIC = tuple(PACKAGE + name for name in ("functions" + os.sep, "linalg" + os.sep, "random" + os.sep, *_PUBLIC_FILES))
 _MOST_OPERANDS = 5
 
 

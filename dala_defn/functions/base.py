@@ -30,7 +30,7 @@ def value(x: Any) -> Any:
     Raises:
         ArgumentTypeError: for anything else.
     """
-    if is_value(x):
+    if type(getattr(x, "dtype", None)) is DType or is_value(x):
         return x
     kind = dtypes.weak_kind(x)
     if kind is not None:
@@ -100,20 +100,33 @@ def convert(x: Any, dtype: DType) -> Any:
     return x if dtype_of(x) is dtype else ops.OPS["cast"](x, dtype=dtype)
 
 
+# The dtypes that stay what they are beside a Python number of each type; as many as there are of both.
+_STAYS = {
+    type(number): frozenset(d for d in dtypes.ELEMENTS if dtypes.promote_weak(d, dtypes.weak_kind(number) or "") is d)
+    for number in (True, 1, 1.0, 1j)
+}
+
+
+def pair(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two operands of an elementwise function, promoted to one dtype."""
+    # The ways that most calls go: values of one dtype, and a value with a Python number.
+    left, right = getattr(x, "dtype", None), getattr(y, "dtype", None)
+    if type(left) is DType:
+        if left is right:
+            return x, y
+        if left in _STAYS.get(type(y), ()) and getattr(x, "weak", None) is None:
+            return x, ops.lit(y, left)
+    elif type(right) is DType and right in _STAYS.get(type(x), ()) and getattr(y, "weak", None) is None:
+        return ops.lit(x, right), y
+    a, b = operands(x, y)
+    return a, b
+
+
 def operands(*xs: Any) -> list[Any]:
     """The operands of an elementwise function, promoted to one dtype."""
-    # The ways that most calls go: values of one dtype, and a value with a Python number.
     dtype: Any = getattr(xs[0], "dtype", None)
-    if type(dtype) is DType:
-        for x in xs:
-            if getattr(x, "dtype", None) is not dtype:
-                break
-        else:
-            return list(xs)
-        if len(xs) == 2 and getattr(xs[0], "weak", None) is None:
-            kind = dtypes.weak_kind(xs[1])
-            if kind is not None and dtypes.promote_weak(dtype, kind) is dtype:
-                return [xs[0], ops.lit(xs[1], dtype)]
+    if type(dtype) is DType and all(getattr(x, "dtype", None) is dtype for x in xs):
+        return list(xs)
     xs = tuple(value(x) if isinstance(x, (list, tuple)) else x for x in xs)
     for x in xs:
         if not is_value(x) and dtypes.weak_kind(x) is None and not isinstance(x, DimExpr):
@@ -124,6 +137,8 @@ def operands(*xs: Any) -> list[Any]:
 
 def inexact(x: Any) -> Any:
     """The operand of a function with real results: integers and bool become float32."""
+    if getattr(x, "dtype", None).__class__ is DType and x.dtype.kind in "fc":
+        return x
     x = value(x)
     return convert(x, dtypes.to_inexact(dtype_of(x)))
 

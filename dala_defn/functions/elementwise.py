@@ -9,7 +9,7 @@ from typing import Any
 from dala_defn import dtypes, ops
 from dala_defn.errors import DTypeError
 from dala_defn.functions import complexes
-from dala_defn.functions.base import convert, dtype_of, inexact, operands, own, same, value
+from dala_defn.functions.base import convert, dtype_of, inexact, operands, own, pair, same, value
 from dala_defn.functions.types import check_device
 from dala_defn.ops.spec import OPS, OpSpec
 
@@ -136,17 +136,20 @@ isnan = _predicate("isnan", False)
 
 def _pair(name: str, op: str, *, on_bool: str | None = None, real: bool = False) -> Callable[[Any, Any], Any]:
     spec = OPS[op]
+    plain = frozenset(dtypes.INEXACT if real else spec.accepts if on_bool is None else dtypes.NUMBERS)
 
     def f(x: Any, y: Any, /) -> Any:
-        a, b = operands(x, y)
-        dtype = dtype_of(a)
-        if dtype.kind == "b" and on_bool is not None:
-            if on_bool in OPS:
-                return OPS[on_bool](a, b)
-            a, b = convert(a, dtypes.DEFAULT_INT), convert(b, dtypes.DEFAULT_INT)
-        elif real and not dtype.is_inexact:
-            to = dtypes.to_inexact(dtype)
-            a, b = convert(a, to), convert(b, to)
+        a, b = pair(x, y)
+        dtype = a.dtype
+        if dtype not in plain:
+            dtype = dtype_of(a)
+            if dtype.kind == "b" and on_bool is not None:
+                if on_bool in OPS:
+                    return OPS[on_bool](a, b)
+                a, b = convert(a, dtypes.DEFAULT_INT), convert(b, dtypes.DEFAULT_INT)
+            elif real and not dtype.is_inexact:
+                to = dtypes.to_inexact(dtype)
+                a, b = convert(a, to), convert(b, to)
         return spec(a, b)
 
     _document(f, name, spec, "The operands broadcast and are promoted to one dtype; Python numbers are weak.")
@@ -207,7 +210,7 @@ def subtract(x: Any, y: Any, /) -> Any:
         >>> dd.subtract(dd.array([3, 1]), 1)
         array([2, 0], dtype=int32)
     """
-    a, b = operands(x, y)
+    a, b = pair(x, y)
     if dtype_of(a).kind == "b":
         raise DTypeError("bool arrays do not subtract", op="sub", hint="dd.logical_xor(x, y), or x.astype(dd.int32)")
     return OPS["sub"](a, b)
@@ -224,6 +227,8 @@ def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
 
 
 def _truth(x: Any) -> Any:
+    if getattr(x, "dtype", None) is dtypes.bool_:
+        return x
     return convert(value(x), dtypes.bool_)
 
 
@@ -323,7 +328,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
         >>> dd.where(dd.array([True, False]), 1.0, 2.0)
         array([1., 2.], dtype=float32)
     """
-    a, b = operands(x, y)
+    a, b = pair(x, y)
     return OPS["select"](_truth(condition), a, b)
 
 

@@ -112,26 +112,22 @@ class Graph:
     def has_effects(self) -> bool:
         """Whether running it does more than compute its outputs."""
         if self._effects is None:
-            for g in postorder(self):
+            for g in postorder(self, lambda sub: sub._effects is None):
                 g._effects = any(n.has_effect for n in g.nodes)
         return bool(self._effects)
 
     def map_subgraphs(self, f: Callable[[Graph], Graph]) -> Graph:
-        """The same graph with ``f`` applied to every graph that a node refers to (each distinct one once)."""
+        """The same graph with ``f`` applied to every graph that a node refers to."""
         if not any(True for _ in self.subgraphs()):
             return self
-        done: dict[Graph, Graph] = {}
         env: dict[Value, Value] = {}
         nodes = []
         for n in self.nodes:
             attrs = dict(n.attrs)
             for k, a in attrs.items():
                 subs = graphs_in(a)
-                for sub in subs:
-                    if sub not in done:
-                        done[sub] = f(sub)
                 if subs:
-                    attrs[k] = done[a] if isinstance(a, Graph) else tuple([done[sub] for sub in subs])
+                    attrs[k] = f(a) if isinstance(a, Graph) else tuple([f(sub) for sub in subs])
             copy = Node(n.op, tuple(env.get(v, v) for v in n.inputs), attrs, [o.type for o in n.outputs], n.loc)
             env.update(zip(n.outputs, copy.outputs, strict=True))
             nodes.append(copy)
@@ -141,9 +137,10 @@ class Graph:
         return self is other or (isinstance(other, Graph) and self.key() == other.key())
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(self.key())
-        return self._hash
+        if self._hash is None:  # of its own row, so that one inside another inside another takes no time squared
+            for g in postorder(self, lambda sub: sub._hash is None):
+                g._hash = hash(_row(g, {id(sub): sub._hash or 0 for sub in g.subgraphs()}))
+        return self._hash or 0
 
     def __str__(self) -> str:
         return _printer[0](self) if _printer else repr(self)
@@ -160,8 +157,10 @@ def install_printer(printer: Callable[[Graph], str]) -> None:
     _printer[:] = [printer]
 
 
-def postorder(graph: Graph) -> Iterator[Graph]:
-    """Every graph object that can be reached, each once, those that others refer to first; itself last.
+def postorder(graph: Graph, wanted: Callable[[Graph], bool] = lambda graph: True) -> Iterator[Graph]:
+    """Every graph object that can be reached by way of those that are wanted, each once; itself last.
+
+    Those that others refer to come first.
 
     Raises:
         VerifyError: when a graph refers to itself, directly or not.
@@ -171,6 +170,8 @@ def postorder(graph: Graph) -> Iterator[Graph]:
     while stack:
         at, rest = stack[-1]
         for sub in rest:
+            if not wanted(sub):
+                continue
             if id(sub) not in state:
                 state[id(sub)] = False
                 stack.append((sub, sub.subgraphs()))

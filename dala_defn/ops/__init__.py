@@ -3,38 +3,54 @@
 from dala_defn import ir
 from dala_defn.ops import (
     binary,
+    bits,
     contraction,
     control,
     creation,
     effects,
+    factors,
+    fourier,
     fused,
+    general,
     indexing,
     movement,
+    orthogonal,
     parts,
     random,
+    recurrence,
     reduction,
+    spectral,
     structure,
     unary,
+    updates,
     window,
 )
-from dala_defn.ops.bind import bind, current_trace, install_eager, pop_trace, push_trace
+from dala_defn.ops.bind import bind, current_trace, install_eager, open_traces, pop_trace, push_trace
 from dala_defn.ops.creation import lit
 from dala_defn.ops.spec import OPS, OpSpec
 
 FAMILIES = (
     binary,
+    bits,
     contraction,
     control,
     creation,
     effects,
+    factors,
+    fourier,
     fused,
+    general,
     indexing,
     movement,
+    orthogonal,
     parts,
     random,
+    recurrence,
     reduction,
+    spectral,
     structure,
     unary,
+    updates,
     window,
 )
 
@@ -64,6 +80,7 @@ __all__ = [
     "current_trace",
     "install_eager",
     "lit",
+    "open_traces",
     "parse",
     "pop_trace",
     "push_trace",

@@ -232,6 +232,8 @@ def _select_infer(c: Type, x: Type, y: Type) -> tuple[Type, ...]:
         raise DTypeError(f"select: the condition must be bool, not {c.dtype}", op="select")
     check_dtype("select", x.dtype, ELEMENTS)
     check_same_dtype("select", (x, y))
+    if x.shape == y.shape and (c.shape == x.shape or not c.shape):
+        return (x,)
     return (Type(x.dtype, broadcast_shapes(c.shape, x.shape, y.shape)),)
 
 

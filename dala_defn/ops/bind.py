@@ -35,6 +35,10 @@ class Recorder(Protocol):
         """The outputs of the op, as traced values."""
         ...
 
+    def constant(self, literal: Any) -> Any:
+        """A constant, as a traced value."""
+        ...
+
 
 EagerHandler = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], tuple[Any, ...]]
 
@@ -64,6 +68,11 @@ def current_trace() -> Recorder | None:
     """The innermost trace of this thread, if any."""
     stack = traces.stack
     return stack[-1] if stack else None
+
+
+def open_traces() -> int:
+    """How many traces are open in this thread."""
+    return len(traces.stack)
 
 
 def push_trace(trace: Recorder) -> None:

@@ -11,6 +11,7 @@ from dala_defn import dtypes
 from dala_defn.dtypes import DType
 from dala_defn.errors import DTypeError, ShapeError
 from dala_defn.ir.types import Literal, Type
+from dala_defn.ops.bind import traces
 from dala_defn.ops.samples import Array, spread
 from dala_defn.ops.spec import OPS, ZERO_GRAD, Case, OpSpec, define, no_flops, outputs_flops
 from dala_defn.shapes import Dim
@@ -58,13 +59,12 @@ _MOST_NUMBERS = 4096
 
 def number(value: Any, dtype: DType) -> Literal:
     """A Python number as a constant of this dtype; those that come again are made once."""
-    key = (type(value), value, dtype)
+    # 0.0 and -0.0 are equal, and so are parts of complex numbers.
+    key = (type(value), value if value else str(value), dtype)
     found = _NUMBERS.get(key)
     if found is None:
         found = Literal(dtypes.scalar_array(value, dtype), dtype)
-        if (
-            type(value) in (int, float, bool) and value != 0
-        ):  # 0.0 and -0.0 are equal, and so are parts of complex numbers
+        if type(value) in (int, float, bool):
             if len(_NUMBERS) >= _MOST_NUMBERS:
                 _NUMBERS.clear()
             _NUMBERS[key] = found
@@ -73,7 +73,8 @@ def number(value: Any, dtype: DType) -> Literal:
 
 def lit(value: Any, dtype: DType) -> Any:
     """A scalar constant of this dtype; it broadcasts in every elementwise op."""
-    return constant(value=number(value, dtype))
+    literal, stack = number(value, dtype), traces.stack
+    return stack[-1].constant(literal) if stack else constant(value=literal)
 
 
 def _iota_infer(*, shape: tuple[Dim, ...], axis: int, dtype: DType) -> tuple[Type, ...]:

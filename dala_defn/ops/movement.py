@@ -24,12 +24,13 @@ def _refuse_below(a: Dim, b: Dim, op: str, message: str) -> None:
 
 def _reshape_infer(x: Type, *, shape: Shape) -> tuple[Type, ...]:
     check_dtype("reshape", x.dtype, EVERY)
-    if not same_size(size(shape), size(x.shape), f"reshape of {show(x.shape)} into {show(shape)}"):
+    before, after = size(x.shape), size(shape)
+    if before != after and not same_size(after, before, f"reshape of {show(x.shape)} into {show(shape)}"):
         raise ShapeError(
             f"cannot reshape {show(x.shape)} into {show(shape)}",
             op="reshape",
             code="E102",
-            rule=f"the number of elements must stay {size(x.shape)}, not become {size(shape)}",
+            rule=f"the number of elements must stay {before}, not become {after}",
         )
     return (Type(x.dtype, tuple(shape)),)
 
@@ -171,9 +172,10 @@ def _slice_infer(x: Type, *, start: Shape, stop: Shape, step: tuple[int, ...]) -
     for n, lo, hi, by in zip(x.shape, start, stop, step, strict=True):
         if by < 1:
             raise ShapeError(f"slice: the step {by} must be at least 1", op="slice")
-        _refuse_below(lo, 0, "slice", f"the start {lo} is negative")
-        _refuse_below(hi, lo, "slice", f"the stop {hi} is before the start {lo}")
-        _refuse_below(n, hi, "slice", f"the stop {hi} is past the end of an axis of size {n}")
+        if not (type(n) is type(lo) is type(hi) is int and 0 <= lo <= hi <= n):
+            _refuse_below(lo, 0, "slice", f"the start {lo} is negative")
+            _refuse_below(hi, lo, "slice", f"the stop {hi} is before the start {lo}")
+            _refuse_below(n, hi, "slice", f"the stop {hi} is past the end of an axis of size {n}")
         out.append(slice_size(lo, hi, by))
     return (Type(x.dtype, tuple(out)),)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from dala_defn.dtypes import DType
 from dala_defn.errors import DTypeError, GradientError, ShapeError
 from dala_defn.ir.graph import Graph
 from dala_defn.ir.types import Type
-from dala_defn.ops.bind import bind
+from dala_defn.ops.bind import bind, traces
 from dala_defn.shapes import Dim, size
 
 Array = np.ndarray[Any, Any]
@@ -26,6 +27,9 @@ class Case:
     args: tuple[Array, ...]
     attrs: Mapping[str, Any]
     smooth: bool = True  # whether derivatives exist at this point
+
+
+NO_ATTRS: Attrs = MappingProxyType({})  # what all nodes without attributes share
 
 
 class ZeroGrad:
@@ -162,6 +166,8 @@ class OpSpec:
             magnitudes for reductions and contractions, see ``magnitude``).
         ulp_complex: the same for complex operands; either part of the result counts in units of the whole's magnitude.
         magnitude: ``(*arrays, **attrs) -> array`` what the error scales with, or ``None`` for the result itself.
+        determined: ``(*arrays, **attrs) -> bool`` whether rounding leaves the result at these operands within ``ulp``
+            (a matrix without an inverse has factors that it does not), or ``None`` for always.
         doc: one or more sentences; ``example``: a line that is run by a test; ``since``: version.
     """
 
@@ -184,13 +190,14 @@ class OpSpec:
     ulp: float
     ulp_complex: float
     magnitude: Callable[..., Array] | None
+    determined: Callable[..., bool] | None
     doc: str
     example: str
     since: str
 
     def __post_init__(self) -> None:
         for f in fields(self):
-            if getattr(self, f.name) is None and f.name != "magnitude":
+            if getattr(self, f.name) is None and f.name not in ("magnitude", "determined"):
                 raise TypeError(f"op {self.name}: the field {f.name} is missing")
         for attr, kind in self.attrs.items():
             if kind not in ATTR_KINDS:
@@ -198,7 +205,8 @@ class OpSpec:
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Applies the op to values of the right dtypes; one output comes as itself, several as a tuple."""
-        outs = bind(self, args, attrs)
+        stack = traces.stack  # ``bind``, without a call of it
+        outs = stack[-1].record(self, args, attrs or NO_ATTRS) if stack else bind(self, args, attrs)
         return outs[0] if len(outs) == 1 else outs
 
     def __repr__(self) -> str:
@@ -223,6 +231,7 @@ def define(**given: Any) -> OpSpec:
         TypeError: when a field is missing or unknown, or the name or code is taken.
     """
     given.setdefault("magnitude", None)
+    given.setdefault("determined", None)
     given.setdefault("cost", 1)
     given.setdefault("kernel", ())
     given.setdefault("ulp_complex", given.get("ulp"))

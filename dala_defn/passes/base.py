@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from dala_defn.ir import Graph
+from dala_defn.ir.graph import table
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Pass:
 
     name: ClassVar[str] = ""
     keeps_meaning: ClassVar[bool] = True  # whether the new graph computes what the old one did
+    outside_in: ClassVar[bool] = False  # whether it is run on a graph before it is on the functions that are left
 
     def run(self, graph: Graph) -> Graph:
         """The new graph."""
@@ -42,13 +44,15 @@ def everywhere(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
     """``run`` applied to every function that the graph refers to, each once, and then to the graph itself."""
     if not any(True for _ in graph.subgraphs()):
         return run(graph)
-    done: dict[Graph, Graph] = {}
+    functions = table(graph)
+    done: list[Graph] = []
+
+    def new(g: Graph) -> Graph:
+        return done[functions.number[id(g)]]
 
     def rebuilt(g: Graph) -> Graph:
-        if all(done[sub] is sub for sub in g.subgraphs()):
-            return g
-        return g.map_subgraphs(done.__getitem__)
+        return g if all(new(sub) is sub for sub in g.subgraphs()) else g.map_subgraphs(new)
 
-    for function in graph.functions():
-        done[function] = run(rebuilt(function))
+    for function in functions.graphs[:-1]:
+        done.append(run(rebuilt(function)))
     return run(rebuilt(graph))

@@ -24,6 +24,7 @@ class Inline(Pass):
     """
 
     name: ClassVar[str] = "inline"
+    outside_in: ClassVar[bool] = True  # a thousand functions inside one another would each be copied a thousand times
 
     differentiated: bool = False
 

@@ -11,6 +11,8 @@ from typing import ClassVar
 
 from dala_defn import ops
 from dala_defn.ir import Graph
+from dala_defn.ir.codec import MAX_CALL_DEPTH
+from dala_defn.ir.graph import postorder
 from dala_defn.passes.base import PASSES, Pass, everywhere, register
 from dala_defn.passes.complex_pairs import ComplexPairs
 from dala_defn.passes.cse import Cse
@@ -76,7 +78,7 @@ class Pipeline(Pass):
 
     def _step(self, p: Pass, graph: Graph) -> Graph:
         start = time.perf_counter()
-        after = everywhere(graph, p.run)
+        after = everywhere(p.run(graph) if p.outside_in else graph, p.run)
         if self.dump is not None:
             self.dump(Step(p.name, after, time.perf_counter() - start))
         if self.verify is not None and after is not graph:
@@ -91,10 +93,21 @@ PASSES["default"] = DEFAULT
 def compile_passes(graph: Graph) -> Graph:
     """The graph as it is compiled and exported: lowered (complex values are pairs of real ones) and simplified.
 
+    Calls are kept, unless they stand further inside one another than a file may have them.
     With ``DALA_VERIFY=1`` in the environment the graph is verified after every pass.
     """
     verify = ops.verify if os.environ.get("DALA_VERIFY") == "1" else None
+    if _depth(graph) > MAX_CALL_DEPTH:
+        graph = Pipeline((Inline(differentiated=True),), verify=verify).run(graph)
     return dataclasses.replace(DEFAULT, verify=verify).run(ComplexPairs().run(Lower().run(graph)))
+
+
+def _depth(graph: Graph) -> int:
+    """How many functions stand inside one another at most."""
+    depth: dict[int, int] = {}
+    for g in postorder(graph):
+        depth[id(g)] = max((depth[id(sub)] + 1 for sub in g.subgraphs()), default=0)
+    return depth[id(graph)]
 
 
 # What the native executor does to a compiled graph: all that is left of functions is written out, and fused anew.

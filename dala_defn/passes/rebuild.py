@@ -22,6 +22,7 @@ class Rebuild(Trace):
     def __init__(self, name: str, inputs: Sequence[Value] = ()) -> None:
         super().__init__(name)
         self.inputs = list(inputs)
+        self.by_frame = False
         self._place: Place | None = None
         self._instead: dict[Value, Value] = {}
 
