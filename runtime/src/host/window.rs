@@ -3,7 +3,7 @@
 use burn_std::Bytes;
 
 use super::num::{Elem, Num, Real};
-use super::stage::{home, ring, within};
+use super::stage::{home, pair, ring, within};
 use super::{GRAIN, HostView, Out, Shared, bad_dtype, parallel, rows_per_task};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -65,16 +65,6 @@ impl Windows {
     }
 }
 
-/// The elements of a dense view.
-fn elements<'a, T>(x: &HostView<'a>) -> &'a [T] {
-    let n = x.elements();
-    if n == 0 {
-        return &[];
-    }
-    // SAFETY: the view is dense and aligned, and lives for `'a`.
-    unsafe { std::slice::from_raw_parts(x.ptr.cast(), n) }
-}
-
 /// The sum of each window of dense `x`.
 pub fn sum(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     if x.dtype.is_bool() {
@@ -82,7 +72,7 @@ pub fn sum(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     }
     within(x, ring(x.dtype), true, &|x| {
         Ok(with_ring!("window_sum", x.dtype, T => {
-            separable(elements::<T>(x), w, T::ZERO, |a, b| a.add(b))
+            separable(x.dense_elements::<T>(), w, T::ZERO, |a, b| a.add(b))
         }))
     })
 }
@@ -99,7 +89,7 @@ pub fn max(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     within(x, home(x.dtype), true, &|x| {
         Ok(with_home!("window_max", x.dtype, T => {
             let start = lowest.map_or(T::LOWEST, |low| T::from_index(low as u64));
-            separable(elements::<T>(x), w, start, |a, b| a.larger(b))
+            separable(x.dense_elements::<T>(), w, start, |a, b| a.larger(b))
         }))
     })
 }
@@ -170,24 +160,12 @@ fn along<T: Elem>(
 
 /// Each window's `ct`, shared by the places of its maximum.
 pub fn spread(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<Bytes> {
-    pair(x, ct, &|x, ct| spread_at_home(x, ct, w))
-}
-
-/// Both operands in the dtype in which they are computed.
-fn pair(
-    x: &HostView<'_>,
-    y: &HostView<'_>,
-    work: &dyn Fn(&HostView<'_>, &HostView<'_>) -> Result<Bytes>,
-) -> Result<Bytes> {
-    let inner = home(x.dtype);
-    within(x, inner, true, &|x| {
-        within(y, inner, false, &|y| work(x, y))
-    })
+    pair(x, ct, home(x.dtype), &|x, ct| spread_at_home(x, ct, w))
 }
 
 fn spread_at_home(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     Ok(with_real!("window_max_spread", x.dtype, T => {
-        let (x, ct) = (elements::<T>(x), elements::<T>(ct));
+        let (x, ct) = (x.dense_elements::<T>(), ct.dense_elements::<T>());
         let slabs = Slabs::new(w);
         let mut out = Out::new(x.len(), size_of::<T>());
         let to = out.shared();
@@ -221,12 +199,12 @@ fn spread_at_home(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<By
 
 /// The mean of `t` over the places of each window's maximum; 0 for a window that lies in the padding.
 pub fn pick(x: &HostView<'_>, t: &HostView<'_>, w: &Windows) -> Result<Bytes> {
-    pair(x, t, &|x, t| pick_at_home(x, t, w))
+    pair(x, t, home(x.dtype), &|x, t| pick_at_home(x, t, w))
 }
 
 fn pick_at_home(x: &HostView<'_>, t: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     Ok(with_real!("window_max_pick", x.dtype, T => {
-        let (x, t) = (elements::<T>(x), elements::<T>(t));
+        let (x, t) = (x.dense_elements::<T>(), t.dense_elements::<T>());
         let slabs = Slabs::new(w);
         let mut out = Out::zeros(slabs.count * slabs.output, size_of::<T>());
         let to = out.shared();
