@@ -192,10 +192,11 @@ pub unsafe fn gather<T: Real>(
             for run in runs {
                 let from = run.from + offset;
                 let (src, dst) = (all.as_ptr().add(from), row.add(run.lane));
-                let rounded = run.len.next_multiple_of(CHUNK);
-                if from + rounded <= all.len() {
-                    for k in (0..rounded).step_by(CHUNK) {
-                        std::ptr::copy_nonoverlapping(src.add(k), dst.add(k), CHUNK);
+                // Short runs are copied in chunks, which is no call.
+                if run.len <= 2 * CHUNK && from + 2 * CHUNK <= all.len() {
+                    std::ptr::copy_nonoverlapping(src, dst, CHUNK);
+                    if run.len > CHUNK {
+                        std::ptr::copy_nonoverlapping(src.add(CHUNK), dst.add(CHUNK), CHUNK);
                     }
                 } else {
                     std::ptr::copy_nonoverlapping(src, dst, run.len);

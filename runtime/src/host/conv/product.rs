@@ -6,7 +6,7 @@ use burn_std::Bytes;
 
 use super::axis::{Axis, Sweep};
 use super::copy::{Columns, Copy, Run, gather, room};
-use super::tile::{Lanes, ROWS, columns};
+use super::tile::{Lanes, ROWS, columns as tile_columns};
 use super::{Conv, depthwise};
 use crate::host::{GRAIN, Out, Shared, parallel, rows_per_task};
 
@@ -124,7 +124,7 @@ impl<T: Lanes> Job<'_, T> {
         to: Shared,
     ) {
         let (depth, tiles) = (terms.offsets.len(), self.outer.div_ceil(ROWS));
-        let wide = columns_of::<T>();
+        let wide = tile_columns::<T>();
         let panels = columns.count().div_ceil(wide);
         // A grid of panels and tiles, by sizes only.
         let per_panel = (self.outer * depth * wide).max(1);
@@ -168,7 +168,7 @@ impl<T: Lanes> Job<'_, T> {
         all: &[T],
         to: Shared,
     ) {
-        let wide = columns_of::<T>();
+        let wide = tile_columns::<T>();
         let depth = terms.offsets.len();
         let steps = depth.div_ceil(DEPTH).max(1);
         let step = depth.div_ceil(steps);
@@ -275,10 +275,6 @@ pub unsafe fn put<T: Lanes>(from: &[T], to: *mut T, stride: usize, add: bool) {
     }
 }
 
-fn columns_of<T>() -> usize {
-    columns::<T>()
-}
-
 /// The terms of the sums of one sweep.
 pub struct Terms<T> {
     /// Where in the copy each begins.
@@ -310,9 +306,13 @@ impl<T: Lanes> Terms<T> {
         let depth = offsets.len();
         let tiles = job.outer.div_ceil(ROWS);
         let group = tiles * ROWS * depth;
+        let w = &job.weight;
+        // Where in the kernel the weight of each term is, beyond that of its row.
+        let places: Vec<usize> = (0..job.inner)
+            .flat_map(|inner| taps.iter().map(move |t| inner * w.inner + t.0))
+            .collect();
         let mut packed = room::<T>(job.c.groups * group);
         let to = Shared(packed.as_mut_ptr().cast());
-        let w = &job.weight;
         parallel(
             job.c.groups * tiles,
             rows_per_task(depth * ROWS, GRAIN),
@@ -320,20 +320,15 @@ impl<T: Lanes> Terms<T> {
                 for tile in range {
                     // SAFETY: a tile belongs to one task.
                     let into = unsafe {
-                        std::slice::from_raw_parts_mut(
-                            to.at::<T>(tile * ROWS * depth),
-                            ROWS * depth,
-                        )
+                        let start = to.at::<T>(tile * ROWS * depth);
+                        std::slice::from_raw_parts_mut(start, ROWS * depth)
                     };
                     let (group, row) = (tile / tiles, tile % tiles * ROWS);
-                    for i in 0..ROWS.min(job.outer - row) {
-                        let from = &w.all[group * w.group + (row + i) * w.outer..];
-                        let mut terms = into[i..].iter_mut().step_by(ROWS);
-                        for inner in 0..job.inner {
-                            let from = &from[inner * w.inner..];
-                            for (tap, to) in taps.iter().zip(&mut terms) {
-                                *to = from[tap.0];
-                            }
+                    let from = &w.all[group * w.group + row * w.outer..];
+                    let rows = ROWS.min(job.outer - row);
+                    for (into, place) in into.chunks_exact_mut(ROWS).zip(&places) {
+                        for (i, to) in into.iter_mut().enumerate().take(rows) {
+                            *to = from[i * w.outer + place];
                         }
                     }
                 }

@@ -4,8 +4,8 @@ use crate::host::num::Real;
 
 /// Rows of a tile.
 pub const ROWS: usize = 4;
-/// Bytes of a row of a tile: with four rows as much as fits into 16 registers of 32 bytes, beside what is multiplied.
-const ROW_BYTES: usize = 96;
+/// Bytes of a row of a tile: two registers of 32 bytes. Four rows of three would leave too few for the factors.
+const ROW_BYTES: usize = 64;
 /// Rows and columns of a tile of [`Lanes::dots`].
 pub const DOTS: [usize; 2] = [4, 3];
 
@@ -190,6 +190,7 @@ mod plain {
     }
 
     /// The sum of all, by halves.
+    #[inline(always)]
     pub fn total<T: Real, const N: usize>(mut sums: [T; N]) -> T {
         let mut n = N;
         while n > 1 {
@@ -222,19 +223,19 @@ macro_rules! avx {
                 pitch: usize,
                 add: bool,
             ) {
-                let mut sums = [[$zero(); 3]; ROWS];
+                let mut sums = [[$zero(); 2]; ROWS];
                 // SAFETY: passed on to the caller.
                 unsafe {
                     for _ in 0..depth {
-                        let row = [$load(b), $load(b.add($lanes)), $load(b.add(2 * $lanes))];
+                        let row = [$load(b), $load(b.add($lanes))];
                         for i in 0..ROWS {
                             let a = $set(*a.add(i));
-                            for j in 0..3 {
+                            for j in 0..2 {
                                 sums[i][j] = $fma(a, row[j], sums[i][j]);
                             }
                         }
                         a = a.add(ROWS);
-                        b = b.add(3 * $lanes);
+                        b = b.add(2 * $lanes);
                     }
                     for (i, row) in sums.iter().enumerate() {
                         for (j, &sum) in row.iter().enumerate() {
@@ -249,7 +250,7 @@ macro_rules! avx {
             /// As for [`super::Lanes::row`], and the processor has these features.
             #[target_feature(enable = "avx2,fma")]
             pub unsafe fn row(a: &[$T], b: *const $T, offsets: &[usize], out: *mut $T) {
-                let mut sums = [$zero(); 3];
+                let mut sums = [$zero(); 2];
                 // SAFETY: passed on to the caller.
                 unsafe {
                     for (&a, &offset) in a.iter().zip(offsets) {
@@ -284,13 +285,16 @@ macro_rules! avx {
                             }
                         }
                     }
-                    sums.map(|row| {
-                        row.map(|sum| {
+                    // Loops, because a closure would not be compiled for these features.
+                    let mut dots = [[0.0; DOTS[1]]; DOTS[0]];
+                    for i in 0..DOTS[0] {
+                        for j in 0..DOTS[1] {
                             let mut lanes = [0.0; $lanes];
-                            $store(lanes.as_mut_ptr(), sum);
-                            plain::total(lanes)
-                        })
-                    })
+                            $store(lanes.as_mut_ptr(), sums[i][j]);
+                            dots[i][j] = plain::total(lanes);
+                        }
+                    }
+                    dots
                 }
             }
         }
