@@ -189,7 +189,10 @@ impl<T: Lanes> Job<'_, T> {
                     let offsets = offsets.iter().map(|o| o + shift);
                     gather(all, offsets, &runs, panel.as_mut_ptr(), wide);
                 }
-                let straight = here.len() == wide && runs.len() == 1 && columns.stride[2] == 1;
+                // Rows of the copy have padding between them, those of the result may not.
+                let straight = here.len() == wide
+                    && columns.stride[2] == 1
+                    && runs.iter().all(|r| r.to == runs[0].to + r.lane);
                 for tile in tiles.clone() {
                     let row = tile * ROWS;
                     let rows = ROWS.min(self.outer - row);

@@ -325,3 +325,51 @@ avx!(
     _mm256_fmadd_pd,
     _mm256_add_pd
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers<T: Lanes>(n: usize) -> Vec<T> {
+        (0..n as u64)
+            .map(|i| T::from_index(i * 7919 % 13))
+            .collect()
+    }
+
+    /// Whole numbers, so that every order of additions gives the same.
+    fn agree<T: Lanes + std::fmt::Debug, const N: usize, const L: usize>() {
+        let (depth, pitch) = (9, N + 3);
+        let (a, b) = (numbers::<T>(depth * ROWS), numbers::<T>(depth * N));
+        for add in [false, true] {
+            let (mut one, mut two) = (numbers::<T>(ROWS * pitch), numbers::<T>(ROWS * pitch));
+            // SAFETY: operands and results have these sizes.
+            unsafe {
+                T::tile(a.as_ptr(), b.as_ptr(), depth, one.as_mut_ptr(), pitch, add);
+                plain::tile::<T, N>(a.as_ptr(), b.as_ptr(), depth, two.as_mut_ptr(), pitch, add);
+            }
+            assert_eq!(one, two);
+        }
+        let offsets = [0, 3, N, 5];
+        let (mut one, mut two) = (vec![T::ONE; N], vec![T::ZERO; N]);
+        let len = 5 * L;
+        let rows = numbers::<T>(7 * len);
+        let row = |i: usize| rows[i * len..].as_ptr();
+        // SAFETY: as above.
+        unsafe {
+            T::row(&a[..4], b.as_ptr(), &offsets, one.as_mut_ptr());
+            plain::row::<T, N>(&a[..4], b.as_ptr(), &offsets, two.as_mut_ptr());
+            assert_eq!(one, two);
+            let (left, right) = ([row(0), row(1), row(2), row(3)], [row(4), row(5), row(6)]);
+            assert_eq!(
+                T::dots(left, right, len),
+                plain::dots::<T, L>(left, right, len)
+            );
+        }
+    }
+
+    #[test]
+    fn vectors_do_what_any_processor_does() {
+        agree::<f32, { columns::<f32>() }, { f32::DOT_LANES }>();
+        agree::<f64, { columns::<f64>() }, { f64::DOT_LANES }>();
+    }
+}
