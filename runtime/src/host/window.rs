@@ -175,11 +175,11 @@ fn spread_at_home(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<By
                 let x = &x[slab * slabs.input..][..slabs.input];
                 let ct = &ct[slab * slabs.output..][..slabs.output];
                 sums.fill(T::ZERO);
-                slabs.each_window(|o, runs| {
-                    let Some((best, count)) = peak(x, runs) else { return };
+                slabs.each_window(|o, base, runs| {
+                    let Some((best, count)) = peak(&x[base..], runs) else { return };
                     let share = divide(ct[o], count);
                     for &(at, n) in runs {
-                        for i in at..at + n {
+                        for i in base + at..base + at + n {
                             if same(x[i], best) {
                                 sums[i] = sums[i].add(share);
                             }
@@ -212,11 +212,11 @@ fn pick_at_home(x: &HostView<'_>, t: &HostView<'_>, w: &Windows) -> Result<Bytes
             for slab in range {
                 let x = &x[slab * slabs.input..][..slabs.input];
                 let t = &t[slab * slabs.input..][..slabs.input];
-                slabs.each_window(|o, runs| {
-                    let Some((best, count)) = peak(x, runs) else { return };
+                slabs.each_window(|o, base, runs| {
+                    let Some((best, count)) = peak(&x[base..], runs) else { return };
                     let mut sum = T::ZERO;
                     for &(at, n) in runs {
-                        for i in at..at + n {
+                        for i in base + at..base + at + n {
                             if same(x[i], best) {
                                 sum = sum.add(t[i]);
                             }
@@ -292,40 +292,76 @@ impl<'a> Slabs<'a> {
         rows_per_task(self.input.max(self.output) * 4, GRAIN)
     }
 
-    /// Calls `work` with every output place of a slab and the runs (start, length) of the input that it covers.
-    fn each_window(&self, mut work: impl FnMut(usize, &[(usize, usize)])) {
+    /// Calls `work` with every output place of a slab and the runs (start, length) of the input that it covers, which
+    /// begin that far behind a place of the input.
+    fn each_window(&self, mut work: impl FnMut(usize, usize, &[(usize, usize)])) {
         let w = self.w;
         let axes = self.axis..w.input.len();
         let strides = super::dense_strides(&w.input);
-        let mut at = vec![0usize; w.input.len()];
-        let mut runs: Vec<(usize, usize)> = Vec::new();
-        let mut next: Vec<(usize, usize)> = Vec::new();
-        for o in 0..self.output {
-            runs.clear();
-            runs.push((0, 1));
-            for axis in axes.clone() {
-                let (first, end) = w.range(axis, at[axis]);
-                let stride = strides[axis] as usize;
-                next.clear();
-                for &(start, _) in &runs {
-                    if axis + 1 == axes.end {
-                        if end > first {
-                            next.push((start + first, end - first));
-                        }
-                    } else {
-                        next.extend((first..end).map(|i| (start + i * stride, 1)));
-                    }
+        // Of each axis the places at which a window is whole, and where it begins.
+        let starts: Vec<Vec<Option<usize>>> = axes
+            .clone()
+            .map(|axis| {
+                let whole = |o| {
+                    let (first, end) = w.range(axis, o);
+                    (end - first == w.window[axis]).then_some(first * strides[axis] as usize)
+                };
+                (0..w.output[axis]).map(whole).collect()
+            })
+            .collect();
+        let Some((last, outer)) = starts.split_last() else {
+            return work(0, 0, &[(0, 1)]);
+        };
+        // Whole windows all look alike.
+        let mut whole = Vec::new();
+        let all = axes.clone().map(|axis| (0, w.window[axis]));
+        runs_of(&all.collect::<Vec<_>>(), &strides[axes.clone()], &mut whole);
+        let mut clipped = Vec::new();
+        let mut at = vec![0usize; outer.len()];
+        for row in 0..self.output / last.len().max(1) {
+            let start = outer
+                .iter()
+                .zip(&at)
+                .try_fold(0, |sum, (starts, &o)| Some(sum + starts[o]?));
+            for (x, &begin) in last.iter().enumerate() {
+                let o = row * last.len() + x;
+                if let (Some(start), Some(begin)) = (start, begin) {
+                    work(o, start + begin, &whole);
+                    continue;
                 }
-                std::mem::swap(&mut runs, &mut next);
+                let places = at.iter().chain(std::iter::once(&x));
+                let ranges = axes.clone().zip(places).map(|(axis, &o)| w.range(axis, o));
+                let ranges: Vec<_> = ranges.collect();
+                runs_of(&ranges, &strides[axes.clone()], &mut clipped);
+                work(o, 0, &clipped);
             }
-            work(o, &runs);
-            for axis in axes.clone().rev() {
-                at[axis] += 1;
-                if at[axis] < w.output[axis] {
+            for (k, o) in at.iter_mut().enumerate().rev() {
+                *o += 1;
+                if *o < outer[k].len() {
                     break;
                 }
-                at[axis] = 0;
+                *o = 0;
             }
         }
+    }
+}
+
+/// The runs along the last axis that make up a box.
+fn runs_of(ranges: &[(usize, usize)], strides: &[isize], runs: &mut Vec<(usize, usize)>) {
+    runs.clear();
+    let Some((&(first, end), outer)) = ranges.split_last() else {
+        return;
+    };
+    if end == first || outer.iter().any(|(first, end)| first == end) {
+        return;
+    }
+    let count: usize = outer.iter().map(|(first, end)| end - first).product();
+    for mut i in 0..count {
+        let mut start = first;
+        for (&(first, end), &stride) in outer.iter().zip(strides).rev() {
+            start += (first + i % (end - first)) * stride as usize;
+            i /= end - first;
+        }
+        runs.push((start, end - first));
     }
 }

@@ -310,33 +310,29 @@ impl<T: Lanes> Terms<T> {
         let tiles = job.outer.div_ceil(ROWS);
         let group = tiles * ROWS * depth;
         let w = &job.weight;
-        // Where in the kernel the weight of each term is, beyond that of its row.
-        let places: Vec<usize> = (0..job.inner)
-            .flat_map(|inner| taps.iter().map(move |t| inner * w.inner + t.0))
-            .collect();
         let mut packed = room::<T>(job.c.groups * group);
         let to = Shared(packed.as_mut_ptr().cast());
-        parallel(
-            job.c.groups * tiles,
-            rows_per_task(depth * ROWS, GRAIN),
-            &|range| {
-                for tile in range {
-                    // SAFETY: a tile belongs to one task.
+        // Neighbouring tiles read the same cache lines.
+        let per_task = rows_per_task(depth * ROWS, GRAIN).max(8);
+        parallel(job.c.groups * tiles, per_task, &|range| {
+            for inner in 0..job.inner {
+                for tile in range.clone() {
+                    let start = (tile * depth + inner * taps.len()) * ROWS;
+                    // SAFETY: a tile belongs to one task, and has `depth` times `ROWS` weights.
                     let into = unsafe {
-                        let start = to.at::<T>(tile * ROWS * depth);
-                        std::slice::from_raw_parts_mut(start, ROWS * depth)
+                        std::slice::from_raw_parts_mut(to.at::<T>(start), taps.len() * ROWS)
                     };
                     let (group, row) = (tile / tiles, tile % tiles * ROWS);
-                    let from = &w.all[group * w.group + row * w.outer..];
+                    let from = &w.all[group * w.group + row * w.outer + inner * w.inner..];
                     let rows = ROWS.min(job.outer - row);
-                    for (into, place) in into.chunks_exact_mut(ROWS).zip(&places) {
+                    for (into, tap) in into.chunks_exact_mut(ROWS).zip(&taps) {
                         for (i, to) in into.iter_mut().enumerate().take(rows) {
-                            *to = from[i * w.outer + place];
+                            *to = from[i * w.outer + tap.0];
                         }
                     }
                 }
-            },
-        );
+            }
+        });
         Terms {
             offsets,
             packed,
