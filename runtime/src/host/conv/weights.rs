@@ -6,13 +6,16 @@ use burn_std::Bytes;
 
 use super::Conv;
 use super::copy::{Columns, Copy, Run, gather, room};
-use super::tile::{DOTS, Lanes};
+use super::product::put;
+use super::tile::{DOTS, Lanes, ROWS as TILE_ROWS, columns as tile_columns};
 use crate::host::{GRAIN, Out, Shared, parallel, rows_per_task};
 
 /// Bytes of a row of a block: those of `ROWS` patches and of a tile's planes stay in the first cache.
 const BLOCK_BYTES: usize = 2048;
 /// Patches that are made at a time: taps of a kernel of three by three.
 const ROWS: usize = 3 * DOTS[1];
+/// Columns that are too few to add up the lanes of dot products.
+const FEW: usize = 128;
 /// Rows that are worth reading the cotangent once more.
 const ROWS_PER_TASK: usize = 4 * ROWS;
 /// Tasks that there should be, if there is work enough.
@@ -91,51 +94,60 @@ pub fn weight_grad<T: Lanes>(x: &[T], ct: &[T], c: &Conv) -> Bytes {
     let per_task = depth
         .div_ceil(across)
         .max(ROWS_PER_TASK)
-        .next_multiple_of(ROWS);
+        .next_multiple_of(if block <= FEW {
+            tile_columns::<T>()
+        } else {
+            ROWS
+        });
     let parts = depth.div_ceil(per_task);
     let sums = c.groups * c.filters * depth;
-    let mut partial = room::<T>(splits * sums);
-    let to = Shared(partial.as_mut_ptr().cast());
-    parallel(splits * c.groups * parts, 1, &|range| {
-        for task in range {
-            let (part, rest) = (task % parts, task / parts);
-            let (group, split) = (rest % c.groups, rest / c.groups);
-            let terms = part * per_task..((part + 1) * per_task).min(depth);
-            let here = split * per_split..((split + 1) * per_split).min(count);
-            job.sum(
-                group,
-                terms,
-                here,
-                to,
-                split * sums + group * c.filters * depth,
-            );
-        }
-    });
-    let mut out = Out::new(c.groups * c.filters * c.channels * c.taps(), size_of::<T>());
-    let (to, row) = (out.shared(), c.channels * c.taps());
-    let whole = taps.len() == c.taps();
-    parallel(
-        c.groups * c.filters,
-        rows_per_task(row * splits, GRAIN),
-        &|range| {
-            for filter in range {
-                // SAFETY: the kernel of a filter belongs to one task.
-                let into = unsafe { std::slice::from_raw_parts_mut(to.at::<T>(filter * row), row) };
-                if !whole {
-                    into.fill(T::ZERO);
-                }
-                let from = &partial[filter * depth..];
-                for channel in 0..c.channels {
-                    for (k, tap) in taps.iter().enumerate() {
-                        let term = channel * taps.len() + k;
-                        let all = from[term..].iter().step_by(sums);
-                        into[channel * c.taps() + tap.0] = all.fold(T::ZERO, |a, &b| a.add(b));
-                    }
+    let work = |to: Shared| {
+        parallel(splits * c.groups * parts, 1, &|range| {
+            for task in range {
+                let (part, rest) = (task % parts, task / parts);
+                let (group, split) = (rest % c.groups, rest / c.groups);
+                let terms = part * per_task..((part + 1) * per_task).min(depth);
+                let here = split * per_split..((split + 1) * per_split).min(count);
+                let base = split * sums + group * c.filters * depth;
+                if block <= FEW {
+                    job.sum_few(group, terms, here, to, base);
+                } else {
+                    job.sum(group, terms, here, to, base);
                 }
             }
-        },
-    );
-    // SAFETY: every filter has been written.
+        });
+    };
+    let whole = taps.len() == c.taps();
+    let row = c.channels * c.taps();
+    let mut out = Out::zeros(c.groups * c.filters * row, size_of::<T>());
+    let to = out.shared();
+    if splits == 1 && whole {
+        work(to);
+        // SAFETY: made of zeros.
+        return unsafe { out.finish() };
+    }
+    let mut partial = room::<T>(splits * sums);
+    work(Shared(partial.as_mut_ptr().cast()));
+    let per_task = rows_per_task(row * splits, GRAIN);
+    parallel(c.groups * c.filters, per_task, &|range| {
+        for filter in range {
+            // SAFETY: the kernel of a filter belongs to one task.
+            let into = unsafe { std::slice::from_raw_parts_mut(to.at::<T>(filter * row), row) };
+            for split in 0..splits {
+                let from = &partial[split * sums + filter * depth..][..depth];
+                if whole {
+                    into.iter_mut().zip(from).for_each(|(a, &b)| *a = a.add(b));
+                    continue;
+                }
+                for (k, &b) in from.iter().enumerate() {
+                    let (channel, tap) = (k / taps.len(), taps[k % taps.len()].0);
+                    let a = &mut into[channel * c.taps() + tap];
+                    *a = a.add(b);
+                }
+            }
+        }
+    });
+    // SAFETY: made of zeros.
     unsafe { out.finish() }
 }
 
@@ -215,6 +227,67 @@ impl<T: Lanes> Job<'_, T> {
                                 }
                             }
                         }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same where there are few columns: a product with transposed patches.
+    fn sum_few(
+        &self,
+        group: usize,
+        terms: Range<usize>,
+        blocks: Range<usize>,
+        to: Shared,
+        base: usize,
+    ) {
+        let c = self.c;
+        let (depth, wide) = (self.offsets.len(), tile_columns::<T>());
+        let tiles = c.filters.div_ceil(TILE_ROWS);
+        let mut planes = room::<T>(tiles * TILE_ROWS * self.block);
+        let mut patches = room::<T>(self.block * wide);
+        let mut edge = room::<T>(TILE_ROWS * wide);
+        let mut runs: Vec<Run> = Vec::new();
+        for block in blocks {
+            let first = block * self.block;
+            let here = first..(first + self.block).min(self.columns.count());
+            let len = here.len();
+            self.columns.runs(here, &mut runs);
+            for filter in 0..c.filters {
+                let (tile, row) = (filter / TILE_ROWS, filter % TILE_ROWS);
+                let shift = (group * c.filters + filter) * c.places();
+                let into = &mut planes[tile * TILE_ROWS * len + row..];
+                for run in &runs {
+                    let from = &self.ct[shift + run.to..][..run.len];
+                    let into = into[run.lane * TILE_ROWS..].iter_mut().step_by(TILE_ROWS);
+                    into.zip(from).for_each(|(to, &from)| *to = from);
+                }
+            }
+            for start in terms.clone().step_by(wide) {
+                let some = &self.offsets[start..(start + wide).min(terms.end)];
+                for (k, offset) in some.iter().enumerate() {
+                    let shift = group * c.channels * self.plane + offset;
+                    for run in &runs {
+                        let from = &self.x[shift + run.from..][..run.len];
+                        let into = patches[run.lane * wide + k..].iter_mut().step_by(wide);
+                        into.zip(from).for_each(|(to, &from)| *to = from);
+                    }
+                }
+                for tile in 0..tiles {
+                    let a = planes[tile * TILE_ROWS * len..].as_ptr();
+                    let rows = TILE_ROWS.min(c.filters - tile * TILE_ROWS);
+                    let sums = base + tile * TILE_ROWS * depth + start;
+                    if rows == TILE_ROWS && some.len() == wide {
+                        // SAFETY: whole tiles, and sums of this task's terms.
+                        unsafe { T::tile(a, patches.as_ptr(), len, to.at::<T>(sums), depth, true) };
+                        continue;
+                    }
+                    // SAFETY: `edge` is a whole tile.
+                    unsafe { T::tile(a, patches.as_ptr(), len, edge.as_mut_ptr(), wide, false) };
+                    for (i, row) in edge.chunks_exact(wide).enumerate().take(rows) {
+                        // SAFETY: as above.
+                        unsafe { put(&row[..some.len()], to.at::<T>(sums + i * depth), 1, true) };
                     }
                 }
             }
