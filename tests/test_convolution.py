@@ -14,6 +14,11 @@ from dala_defn.ops import OPS
 from dala_defn.ops.contraction import conv_size
 
 
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
 @st.composite
 def geometries(draw: Any) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]:
     """Shapes of an input and a kernel, and attributes."""
