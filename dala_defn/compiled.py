@@ -17,6 +17,7 @@ from dala_defn.array import Array
 from dala_defn.artifacts import dims_of
 from dala_defn.captures import Captured, exact
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, ShapeError
+from dala_defn.execution import Execution, execution_of
 from dala_defn.executors import Executor
 from dala_defn.ir import Graph
 from dala_defn.ir.codec import relative_file
@@ -140,6 +141,14 @@ class Compiled:
         except DalaError as error:
             error.location = self.place(error.location)
             raise
+
+    def execution(self, runner: Executor, leaves: Sequence[Any]) -> Execution:
+        """What it does on arguments like these: which kernel or library runs each node."""
+        entry = self.program.entries[0]
+        shapes = [tuple(getattr(x, "shape", ())) for x in leaves]
+        named = list(zip(self.traced.names, self.traced.types, strict=True))
+        sizes = {n: d for n, d in bind_sizes(named, shapes, self.traced.bounds).items() if isinstance(d, int)}
+        return execution_of(runner.executed(entry), runner.name != "reference", sizes)
 
     def result(self, outs: list[Array]) -> Any:
         """Results as the function returns them."""

@@ -201,7 +201,9 @@ class Defn:
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """The traces that calls have made: what for, what differed, what each cost, and what to do.
 
-        With arguments (or ``spec``s) it also tells what a call with them would do; nothing is run or traced.
+        With arguments (or ``spec``s) it also tells what a call with them would do; nothing is run or traced. Where
+        there is a program for them, ``execution`` has its nodes as they are executed: what was fused into which kernel,
+        what is called in Burn or is a kernel of the runtime, bytes and operations of each.
 
         Example:
             >>> f = dd.defn(lambda x: x * 2)
@@ -209,7 +211,7 @@ class Defn:
             >>> f.explain().traces[0].why
             'the first'
         """
-        call = ""
+        call, execution = "", None
         if args or kwargs:
             bound = self.arguments.bind(args, kwargs)
             runner = executor(self.executor)
@@ -219,9 +221,10 @@ class Defn:
                 found = [Difference("captured", *changed)]
             if compiled is not None and not found and earlier is not None:
                 call = f"runs the program of trace {earlier.number}"
+                execution = compiled.execution(runner, bound.leaves)
             else:
                 call = f"is traced: {'; '.join(map(str, found)) or 'the first'}"
-        return Explanation(self.__name__, self._records, self._calls_traced, call)
+        return Explanation(self.__name__, self._records, self._calls_traced, call, execution)
 
     def trace(self, bound: Bound) -> Traced:
         """Traces the function once."""

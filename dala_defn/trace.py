@@ -234,7 +234,7 @@ class Trace:
             raise TraceError(f"{type(x).__name__} is no array", code="E403")
         known = self._captured.get(id(x))
         if known is None:
-            type_ = Type(dtypes.as_dtype(x.dtype) if not isinstance(x, (Array, Tracer)) else x.dtype, tuple(x.shape))
+            type_ = Type(dtypes.of_numpy(x) if not isinstance(x, (Array, Tracer)) else x.dtype, tuple(x.shape))
             known = self.argument(type_, "")
             self.captures.append(x)
             self._captured[id(x)] = known
@@ -454,8 +454,8 @@ def describe(x: Any, position: int, of: int = 1) -> Operand:
     return Operand(name, str(Type(dtype, tuple(shape))), "a concrete array")
 
 
-_PUBLIC_FILES = tuple(f"{n}.py" for n in "operators nn special linalg fft control custom debug".split())
-_PUBLIC = tuple(PACKAGE + name for name in ("functions" + os.sep, "random" + os.sep, *_PUBLIC_FILES))
+_PUBLIC_FILES = tuple(f"{n}.py" for n in "operators nn special fft control custom debug".split())
+_PUBLIC = tuple(PACKAGE + name for name in ("functions" + os.sep, "linalg" + os.sep, "random" + os.sep, *_PUBLIC_FILES))
 _MOST_OPERANDS = 5
 
 

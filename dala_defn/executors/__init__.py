@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from dala_defn.array import Array
 from dala_defn.errors import ArgumentError
-from dala_defn.ir import Type
-from dala_defn.ir.program import Program
+from dala_defn.ir import Graph, Type
+from dala_defn.ir.program import Entry, Program
 from dala_defn.ops.spec import OpSpec
 
 
@@ -50,6 +50,10 @@ class Executor(Protocol):
 
     def load(self, program: Program) -> Executable:
         """A program ready to run."""
+        ...
+
+    def executed(self, entry: Entry) -> Graph:
+        """The graph of an entry as it is run: with what was fused."""
         ...
 
     def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:

@@ -16,7 +16,7 @@ from dala_defn.dtypes import as_dtype, as_pairs, from_pairs
 from dala_defn.errors import DalaError, OutOfMemory, ShapeError
 from dala_defn.ir import Graph, Node, Type, Value
 from dala_defn.ir.graph import graphs_in
-from dala_defn.ir.program import Bounds, Program, state_path
+from dala_defn.ir.program import Bounds, Entry, Program, state_path
 from dala_defn.ops.random import KEY_RECORD, pack_keys
 from dala_defn.ops.spec import OPS, OpSpec
 from dala_defn.shapes import DimExpr, evaluate, show
@@ -299,6 +299,10 @@ class ReferenceExecutor:
     def load(self, program: Program) -> ReferenceExecutable:
         """A program ready to run."""
         return ReferenceExecutable(program, self.memory_limit)
+
+    def executed(self, entry: Entry) -> Graph:
+        """The graph of an entry as it is run."""
+        return entry.graph
 
     def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:
         """Runs one op."""

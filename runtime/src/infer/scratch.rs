@@ -1,6 +1,7 @@
 //! How much memory an op may need besides its operands and results.
 
 use crate::host::conv::{Conv, Which};
+use crate::host::fourier::SCRATCH;
 use crate::host::stage::home;
 use crate::op::{Family, Op};
 use crate::value::Ty;
@@ -49,12 +50,21 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
             [strides, low, dilation],
             *groups,
         ),
+        Op::Fft { axis, .. } | Op::Rfft { axis } => transform(&args[0], *axis),
+        Op::Irfft { axis, .. } => transform(&outs[0], *axis),
         _ => 0,
     };
     if !has_scratch(op) {
         return 0;
     }
     let types = args.iter().chain(outs);
+    if op.info().family == Family::Matrix {
+        // Copies in column-major order, and the factors before they are packed.
+        return types
+            .map(Ty::bytes)
+            .fold(0, usize::saturating_add)
+            .saturating_mul(4);
+    }
     types.map(widened).fold(padding, usize::saturating_add)
 }
 
@@ -62,8 +72,14 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
 pub fn has_scratch(op: &Op<usize>) -> bool {
     matches!(
         op.info().family,
-        Family::Reduction | Family::Contraction | Family::Window
-    ) || matches!(op, Op::ScatterAdd { .. })
+        Family::Reduction | Family::Contraction | Family::Fourier | Family::Window | Family::Matrix
+    ) || matches!(
+        op,
+        Op::ScatterAdd { .. }
+            | Op::ScatterMul { .. }
+            | Op::ScatterMax { .. }
+            | Op::ScatterMin { .. }
+    )
 }
 
 /// The bytes of `x` in the dtype in which it is computed, where that is another one.
@@ -72,6 +88,14 @@ fn widened(x: &Ty) -> usize {
         same if same == x.dtype.itemsize() => 0,
         itemsize => x.elements().saturating_mul(itemsize),
     }
+}
+
+/// The tables of a Fourier transform, and what each thread works in.
+fn transform(lines: &Ty, axis: i64) -> usize {
+    let n = usize::try_from(axis).map_or(0, |a| lines.shape.get(a).copied().unwrap_or(0));
+    let pair = 2 * lines.dtype.itemsize();
+    n.saturating_mul(SCRATCH * pair)
+        .saturating_mul(1 + rayon::current_num_threads())
 }
 
 fn padded(x: &Ty, low: &[i64], high: &[i64]) -> usize {

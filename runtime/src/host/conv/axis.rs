@@ -86,10 +86,16 @@ impl Axis {
             .map(|tap| ((tap as i128 * dilation).rem_euclid(stride as i128), tap))
             .collect();
         by_rest.sort_unstable();
-        for first in 0..stride.min(c.input[axis]) {
+        let mut rests: Vec<i128> = by_rest.iter().map(|t| t.0).collect();
+        rests.dedup();
+        for rest in rests {
+            let first = (rest - c.low[axis] as i128).rem_euclid(stride as i128) as usize;
+            if first >= c.input[axis] {
+                continue;
+            }
             let places = (c.input[axis] - first).div_ceil(stride);
             let at = first as i128 + c.low[axis] as i128;
-            let (ahead, rest) = (at / stride as i128, at % stride as i128);
+            let ahead = at / stride as i128;
             let from = by_rest.partition_point(|t| t.0 < rest);
             let own = by_rest[from..].iter().take_while(|t| t.0 == rest);
             let begins =
@@ -136,6 +142,35 @@ impl Axis {
         }
     }
 
+    /// At least the elements of the copy that `forward` makes, without a look at each tap: of sizes that nobody has
+    /// memory for, too. None where the operand serves as it is.
+    pub fn forward_bound(c: &Conv, axis: usize) -> Option<usize> {
+        let (stride, places) = (c.strides[axis] as i128, c.output[axis] as i128);
+        let (low, size) = (c.low[axis] as i128, c.input[axis] as i128);
+        let reach = (c.kernel[axis] as i128 - 1) * c.dilation[axis] as i128;
+        if stride == 1 && low == 0 && size == places + reach {
+            return None;
+        }
+        let least = (-low).div_euclid(stride).max(1 - places);
+        let most = (reach - low).div_euclid(stride).min(size / stride);
+        let parts = stride.min(c.kernel[axis] as i128);
+        Some(whole(parts * (places + (most - least).max(0))))
+    }
+
+    /// The same for `backward`.
+    pub fn backward_bound(c: &Conv, axis: usize) -> Option<usize> {
+        let (stride, size) = (c.strides[axis] as i128, c.output[axis] as i128);
+        let (low, input) = (c.low[axis] as i128, c.input[axis] as i128);
+        let reach = (c.kernel[axis] as i128 - 1) * c.dilation[axis] as i128;
+        if stride == 1 && low == reach && size == input + reach {
+            return None;
+        }
+        let places = (input - 1) / stride + 1;
+        let least = (low / stride - reach / stride).max(1 - places);
+        let most = ((low + input - 1) / stride).min(size - 1);
+        Some(whole(places + (most - least).max(0)))
+    }
+
     /// Elements of the copy.
     pub fn extent(&self) -> usize {
         self.starts.len().saturating_mul(self.len)
@@ -179,6 +214,10 @@ impl Axis {
     pub fn leaves_out(&self, places: usize) -> bool {
         self.sweeps.iter().map(|s| s.places).sum::<usize>() < places
     }
+}
+
+fn whole(n: i128) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// Elements `first..end` of a part are the operand's from `from` on.

@@ -4,16 +4,6 @@ use super::axis::{Axis, Sweep};
 use crate::host::num::Real;
 use crate::host::{GRAIN, Out, parallel, rows_per_task};
 
-/// Elements of the copy of `planes` planes; 0 where none is made.
-pub fn elements(planes: usize, axes: &[Axis; 3]) -> usize {
-    if axes.iter().all(Axis::as_is) {
-        return 0;
-    }
-    axes.iter()
-        .map(Axis::extent)
-        .fold(planes, usize::saturating_mul)
-}
-
 /// Planes to walk over.
 pub struct Copy<'a, T> {
     /// None where the operand serves as it is.

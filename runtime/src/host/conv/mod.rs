@@ -101,14 +101,22 @@ impl Conv {
         [0, 1, 2].map(|k| Axis::backward(self, k))
     }
 
-    /// Bytes of what is held besides operands and result, for elements of `itemsize` bytes.
+    /// At least the bytes of what is held besides operands and result, for elements of `itemsize` bytes.
     pub fn scratch(&self, which: Which, itemsize: usize) -> usize {
         let c = self.merged();
-        let (axes, planes) = match which {
-            Which::Forward | Which::WeightGrad => (c.over_input(), c.groups * c.channels),
-            Which::InputGrad => (c.over_output(), c.groups * c.filters),
+        type Bound = fn(&Conv, usize) -> Option<usize>;
+        let (bound, planes, sizes): (Bound, usize, _) = match which {
+            Which::InputGrad => (Axis::backward_bound, c.groups * c.filters, c.output),
+            _ => (Axis::forward_bound, c.groups * c.channels, c.input),
         };
-        let copied = copy::elements(c.images.saturating_mul(planes), &axes);
+        let bounds = [0, 1, 2].map(|k| bound(&c, k));
+        let copied = if bounds.iter().all(Option::is_none) {
+            0
+        } else {
+            let each = [0, 1, 2].map(|k| bounds[k].unwrap_or(sizes[k]));
+            each.into_iter()
+                .fold(c.images.saturating_mul(planes), usize::saturating_mul)
+        };
         let weights = match which {
             Which::Forward => product::packed_elements(c.groups, c.filters, c.channels * c.taps()),
             Which::InputGrad => {
@@ -156,4 +164,35 @@ pub fn weight_grad(x: &HostView<'_>, ct: &HostView<'_>, c: &Conv) -> Result<Byte
             weights::weight_grad::<T>(x.dense_elements(), ct.dense_elements(), &c)
         }))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_of_copies_are_no_less_than_the_copies() {
+        let mut tried = 0;
+        for number in 0..200_000usize {
+            let digit = |k: u32, base: usize| number / 7usize.pow(k) % 7 % base;
+            let (size, kernel) = (1 + digit(0, 7), 1 + digit(1, 4));
+            let (stride, dilation) = (1 + digit(2, 4), 1 + digit(3, 3));
+            let (low, high) = (digit(4, 7), digit(5, 7));
+            let Some(room) = (size + low + high).checked_sub(dilation * (kernel - 1) + 1) else {
+                continue;
+            };
+            let out = room / stride + 1;
+            let shapes: [&[usize]; 3] = [&[1, 1, size], &[1, 1, kernel], &[1, 1, out]];
+            let c = Conv::new(shapes, &[stride], &[low], &[dilation], 1);
+            for (axis, bound, operand) in [
+                (Axis::forward(&c, 2), Axis::forward_bound(&c, 2), size),
+                (Axis::backward(&c, 2), Axis::backward_bound(&c, 2), out),
+            ] {
+                assert!(axis.extent() <= bound.unwrap_or(operand), "{c:?}");
+                assert!(bound.is_some() || axis.as_is(), "{c:?}");
+            }
+            tried += 1;
+        }
+        assert!(tried > 10_000);
+    }
 }
