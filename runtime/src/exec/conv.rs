@@ -1,9 +1,9 @@
-//! Convolution and its two gradients.
+//! Convolution and its two gradients: kernels of our own on host memory, Burn's elsewhere.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::ConvOptions;
 use burn_backend::tensor::FloatTensor;
-use burn_std::{Shape, Slice};
+use burn_std::{Bytes, Shape, Slice};
 
 use super::contraction::wide;
 use super::elementwise::convert;
@@ -11,9 +11,9 @@ use super::{Call, movement};
 use crate::backend::{ExecBackend, no_host};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::host::Out;
-use crate::host::im2col::{Patches, im2col};
-use crate::value::{Ty, Val};
+use crate::host::HostView;
+use crate::host::conv::{self, Conv};
+use crate::value::Val;
 
 /// The attributes shared by the three ops.
 pub(super) struct Geometry {
@@ -60,20 +60,15 @@ impl Geometry {
         options
     }
 
-    fn patches(&self, input: &[usize], kernel: &[usize], output: &[usize]) -> Patches {
-        let three = |list: &[usize], fill: usize| {
-            let mut all = [fill; 3];
-            all[3 - list.len()..].copy_from_slice(list);
-            all
-        };
-        Patches {
-            input: three(input, 1),
-            kernel: three(kernel, 1),
-            output: three(output, 1),
-            strides: three(&self.strides, 1),
-            low: three(&self.low, 0),
-            dilation: three(&self.dilation, 1),
-        }
+    /// For the kernels on host memory: shapes of the input, the kernel and the output.
+    fn host(&self, shapes: [&[usize]; 3]) -> Conv {
+        Conv::new(
+            shapes,
+            &self.strides,
+            &self.low,
+            &self.dilation,
+            self.groups,
+        )
     }
 }
 
@@ -82,6 +77,10 @@ impl<B: ExecBackend> Call<'_, B> {
         let [x, w] = self.take()?;
         if self.nothing_to_add() {
             return self.zeros();
+        }
+        if B::HOST {
+            let c = g.host([&self.types[0].shape, &self.types[1].shape, &self.out.shape]);
+            return self.on_host([x, w], |x, w| conv::forward(x, w, &c));
         }
         let (x, w) = (self.widened(x)?, self.widened(w)?);
         let (x, g) = self.evenly_padded(x, g);
@@ -97,6 +96,10 @@ impl<B: ExecBackend> Call<'_, B> {
         let [ct, w] = self.take()?;
         if self.nothing_to_add() {
             return self.zeros();
+        }
+        if B::HOST {
+            let c = g.host([&self.out.shape, &self.types[1].shape, &self.types[0].shape]);
+            return self.on_host([ct, w], |ct, w| conv::input_grad(ct, w, &c));
         }
         let (ct, w) = (self.widened(ct)?, self.widened(w)?);
         // Burn pads alike on both sides; otherwise this is the gradient of the padded input, without its padding.
@@ -139,11 +142,11 @@ impl<B: ExecBackend> Call<'_, B> {
         if self.nothing_to_add() {
             return self.zeros();
         }
-        let (x, ct) = (self.widened(x)?, self.widened(ct)?);
         if B::HOST {
-            let grad = self.weight_grad_by_patches(x, ct, &g)?;
-            return self.narrowed(grad);
+            let c = g.host([&self.types[0].shape, &self.out.shape, &self.types[1].shape]);
+            return self.on_host([x, ct], |x, ct| conv::weight_grad(x, ct, &c));
         }
+        let (x, ct) = (self.widened(x)?, self.widened(ct)?);
         let (x, g) = self.evenly_padded(x, g);
         let dtype = wide(self.out.dtype).to_burn();
         let w = B::float_zeros(
@@ -185,95 +188,15 @@ impl<B: ExecBackend> Call<'_, B> {
         (x, g)
     }
 
-    /// The gradient of each group as one matrix product over all output places of some images at a time. Burn makes one
-    /// of every input channel, which are too thin to be fast.
-    fn weight_grad_by_patches(
+    /// Runs a kernel on host memory.
+    fn on_host(
         &self,
-        x: FloatTensor<B>,
-        ct: FloatTensor<B>,
-        g: &Geometry,
-    ) -> Result<FloatTensor<B>> {
-        /// Elements of the patch matrix made at a time.
-        const PATCH_ELEMENTS: usize = 1 << 20;
-        let dtype = wide(self.out.dtype);
-        let (xs, cts, ws) = (&self.types[0].shape, &self.types[1].shape, &self.out.shape);
-        let patches = g.patches(&xs[2..], &ws[2..], &cts[2..]);
-        let taps: usize = ws[2..].iter().product();
-        let places: usize = cts[2..].iter().product();
-        let (channels, filters) = (ws[1], ws[0] / g.groups);
-        let rows = channels * taps;
-        let at_once = (PATCH_ELEMENTS / (rows * places)).clamp(1, xs[0]);
-        let x = B::dense(Val::Float(x));
-        let [view] = B::views(self.name, [&x])?;
-        let ct = B::reshape(Val::Float(ct), &[cts[0], cts[1], places]);
-        let part = |start: usize, size: usize| Slice {
-            start: start as isize,
-            end: Some((start + size) as isize),
-            step: 1,
-        };
-        let mut groups = Vec::with_capacity(g.groups);
-        for group in 0..g.groups {
-            let mut sum: Option<FloatTensor<B>> = None;
-            let mut buffer: Option<Val<B>> = None;
-            for first in (0..xs[0]).step_by(at_once) {
-                let images = at_once.min(xs[0] - first);
-                let own = group * channels..(group + 1) * channels;
-                let room = match &mut buffer {
-                    Some(buffer) if images == at_once => B::dense_mut(buffer),
-                    _ => None,
-                };
-                // The memory of the last images is free again, unless this is the smaller rest.
-                let columns = match (room, buffer.take()) {
-                    (Some(room), Some(old)) => {
-                        // SAFETY: made for as many images, and ours alone.
-                        unsafe { im2col(&view, first..first + images, own, &patches, room) };
-                        old
-                    }
-                    _ => {
-                        let ty = Ty {
-                            dtype,
-                            shape: vec![rows, images * places],
-                        };
-                        let mut out = Out::new(ty.elements(), dtype.itemsize());
-                        // SAFETY: `out` has that many elements, all of which are written.
-                        let columns = unsafe {
-                            im2col(&view, first..first + images, own, &patches, out.ptr());
-                            out.finish()
-                        };
-                        B::upload(columns, &ty, self.device)?
-                    }
-                };
-                buffer = Some(columns.clone());
-                let cts = movement::slice::<B>(
-                    ct.clone(),
-                    &[
-                        part(first, images),
-                        part(group * filters, filters),
-                        part(0, places),
-                    ],
-                );
-                let cts = B::reshape(
-                    movement::permute::<B>(cts, &[1, 0, 2]),
-                    &[filters, images * places],
-                );
-                let columns = movement::permute::<B>(columns, &[1, 0]);
-                let (Val::Float(columns), Val::Float(cts)) = (columns, cts) else {
-                    return Err(no_host::<B>(self.name));
-                };
-                let product = B::float_matmul(cts, columns);
-                sum = Some(match sum {
-                    Some(sum) => B::float_add(sum, product),
-                    None => product,
-                });
-            }
-            groups.extend(sum);
-        }
-        let all = if groups.len() == 1 {
-            groups.swap_remove(0)
-        } else {
-            B::float_cat(groups, 0)
-        };
-        Ok(B::float_reshape(all, Shape::from(ws.clone())))
+        [x, y]: [Val<B>; 2],
+        kernel: impl FnOnce(&HostView<'_>, &HostView<'_>) -> Result<Bytes>,
+    ) -> Result<Val<B>> {
+        let (x, y) = (B::dense(x), B::dense(y));
+        let [x, y] = B::views(self.name, [&x, &y])?;
+        self.upload(kernel(&x, &y)?)
     }
 
     /// True when an operand or the result is empty: every sum is then over nothing.

@@ -1,6 +1,6 @@
 //! Runs one op.
 //!
-//! On Flex most ops run on the kernels of [`crate::host`]; the others are views, matrix products and convolutions of
+//! On Flex most ops run on the kernels of [`crate::host`]; the others are views and matrix products of
 //! Burn. A backend without host memory runs Burn's primitive where it means the same.
 
 mod contraction;

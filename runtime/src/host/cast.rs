@@ -151,6 +151,18 @@ pub fn within(
     convert(&dense_view(&result, &[n], &[1], inner), outer)
 }
 
+/// The same with two operands of one dtype.
+pub fn pair(
+    x: &HostView<'_>,
+    y: &HostView<'_>,
+    inner: DType,
+    work: &dyn Fn(&HostView<'_>, &HostView<'_>) -> Result<Bytes>,
+) -> Result<Bytes> {
+    within(x, inner, true, &|x| {
+        within(y, inner, false, &|y| work(x, y))
+    })
+}
+
 /// A view of dense bytes.
 pub fn dense_view<'a>(
     bytes: &'a Bytes,

@@ -8,10 +8,10 @@ mod dispatch;
 
 pub mod binary;
 pub mod cast;
+pub mod conv;
 pub mod copy;
 pub mod dot;
 pub mod fourier;
-pub mod im2col;
 pub mod indexing;
 pub mod matrix;
 pub mod nest;
@@ -53,10 +53,21 @@ unsafe impl Send for HostView<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for HostView<'_> {}
 
-impl HostView<'_> {
+impl<'a> HostView<'a> {
     /// Number of elements.
     pub fn elements(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// The elements of a view that is dense and aligned, and whose dtype is that of `T`.
+    pub(in crate::host) fn dense_elements<T: num::Elem>(&self) -> &'a [T] {
+        let n = self.elements();
+        if n == 0 {
+            return &[];
+        }
+        debug_assert!(self.is_dense() && self.dtype.itemsize() == size_of::<T>());
+        // SAFETY: as said above; the memory lives for `'a`.
+        unsafe { std::slice::from_raw_parts(self.ptr.cast(), n) }
     }
 
     /// True when the elements lie in row-major order without gaps.

@@ -2,7 +2,7 @@
 
 use burn_std::Bytes;
 
-use super::cast::within;
+use super::cast::{pair, within};
 use super::num::{Elem, Num, Real};
 use super::stage::{home, ring};
 use super::{GRAIN, HostView, Out, Shared, bad_dtype, parallel, rows_per_task};
@@ -66,16 +66,6 @@ impl Windows {
     }
 }
 
-/// The elements of a dense view.
-fn elements<'a, T>(x: &HostView<'a>) -> &'a [T] {
-    let n = x.elements();
-    if n == 0 {
-        return &[];
-    }
-    // SAFETY: the view is dense and aligned, and lives for `'a`.
-    unsafe { std::slice::from_raw_parts(x.ptr.cast(), n) }
-}
-
 /// The sum of each window of dense `x`.
 pub fn sum(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     if x.dtype.is_bool() {
@@ -83,7 +73,7 @@ pub fn sum(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     }
     within(x, ring(x.dtype), true, &|x| {
         Ok(with_ring!("window_sum", x.dtype, T => {
-            separable(elements::<T>(x), w, T::ZERO, |a, b| a.add(b))
+            separable(x.dense_elements::<T>(), w, T::ZERO, |a, b| a.add(b))
         }))
     })
 }
@@ -100,7 +90,7 @@ pub fn max(x: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     within(x, home(x.dtype), true, &|x| {
         Ok(with_home!("window_max", x.dtype, T => {
             let start = lowest.map_or(T::LOWEST, |low| T::from_index(low as u64));
-            separable(elements::<T>(x), w, start, |a, b| a.larger(b))
+            separable(x.dense_elements::<T>(), w, start, |a, b| a.larger(b))
         }))
     })
 }
@@ -171,24 +161,12 @@ fn along<T: Elem>(
 
 /// Each window's `ct`, shared by the places of its maximum.
 pub fn spread(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<Bytes> {
-    pair(x, ct, &|x, ct| spread_at_home(x, ct, w))
-}
-
-/// Both operands in the dtype in which they are computed.
-fn pair(
-    x: &HostView<'_>,
-    y: &HostView<'_>,
-    work: &dyn Fn(&HostView<'_>, &HostView<'_>) -> Result<Bytes>,
-) -> Result<Bytes> {
-    let inner = home(x.dtype);
-    within(x, inner, true, &|x| {
-        within(y, inner, false, &|y| work(x, y))
-    })
+    pair(x, ct, home(x.dtype), &|x, ct| spread_at_home(x, ct, w))
 }
 
 fn spread_at_home(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     Ok(with_real!("window_max_spread", x.dtype, T => {
-        let (x, ct) = (elements::<T>(x), elements::<T>(ct));
+        let (x, ct) = (x.dense_elements::<T>(), ct.dense_elements::<T>());
         let slabs = Slabs::new(w);
         let mut out = Out::new(x.len(), size_of::<T>());
         let to = out.shared();
@@ -198,11 +176,11 @@ fn spread_at_home(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<By
                 let x = &x[slab * slabs.input..][..slabs.input];
                 let ct = &ct[slab * slabs.output..][..slabs.output];
                 sums.fill(T::ZERO);
-                slabs.each_window(|o, runs| {
-                    let Some((best, count)) = peak(x, runs) else { return };
+                slabs.each_window(|o, base, runs| {
+                    let Some((best, count)) = peak(&x[base..], runs) else { return };
                     let share = divide(ct[o], count);
                     for &(at, n) in runs {
-                        for i in at..at + n {
+                        for i in base + at..base + at + n {
                             if same(x[i], best) {
                                 sums[i] = sums[i].add(share);
                             }
@@ -222,12 +200,12 @@ fn spread_at_home(x: &HostView<'_>, ct: &HostView<'_>, w: &Windows) -> Result<By
 
 /// The mean of `t` over the places of each window's maximum; 0 for a window that lies in the padding.
 pub fn pick(x: &HostView<'_>, t: &HostView<'_>, w: &Windows) -> Result<Bytes> {
-    pair(x, t, &|x, t| pick_at_home(x, t, w))
+    pair(x, t, home(x.dtype), &|x, t| pick_at_home(x, t, w))
 }
 
 fn pick_at_home(x: &HostView<'_>, t: &HostView<'_>, w: &Windows) -> Result<Bytes> {
     Ok(with_real!("window_max_pick", x.dtype, T => {
-        let (x, t) = (elements::<T>(x), elements::<T>(t));
+        let (x, t) = (x.dense_elements::<T>(), t.dense_elements::<T>());
         let slabs = Slabs::new(w);
         let mut out = Out::zeros(slabs.count * slabs.output, size_of::<T>());
         let to = out.shared();
@@ -235,11 +213,11 @@ fn pick_at_home(x: &HostView<'_>, t: &HostView<'_>, w: &Windows) -> Result<Bytes
             for slab in range {
                 let x = &x[slab * slabs.input..][..slabs.input];
                 let t = &t[slab * slabs.input..][..slabs.input];
-                slabs.each_window(|o, runs| {
-                    let Some((best, count)) = peak(x, runs) else { return };
+                slabs.each_window(|o, base, runs| {
+                    let Some((best, count)) = peak(&x[base..], runs) else { return };
                     let mut sum = T::ZERO;
                     for &(at, n) in runs {
-                        for i in at..at + n {
+                        for i in base + at..base + at + n {
                             if same(x[i], best) {
                                 sum = sum.add(t[i]);
                             }
@@ -315,40 +293,76 @@ impl<'a> Slabs<'a> {
         rows_per_task(self.input.max(self.output) * 4, GRAIN)
     }
 
-    /// Calls `work` with every output place of a slab and the runs (start, length) of the input that it covers.
-    fn each_window(&self, mut work: impl FnMut(usize, &[(usize, usize)])) {
+    /// Calls `work` with every output place of a slab and the runs (start, length) of the input that it covers, which
+    /// begin that far behind a place of the input.
+    fn each_window(&self, mut work: impl FnMut(usize, usize, &[(usize, usize)])) {
         let w = self.w;
         let axes = self.axis..w.input.len();
         let strides = super::dense_strides(&w.input);
-        let mut at = vec![0usize; w.input.len()];
-        let mut runs: Vec<(usize, usize)> = Vec::new();
-        let mut next: Vec<(usize, usize)> = Vec::new();
-        for o in 0..self.output {
-            runs.clear();
-            runs.push((0, 1));
-            for axis in axes.clone() {
-                let (first, end) = w.range(axis, at[axis]);
-                let stride = strides[axis] as usize;
-                next.clear();
-                for &(start, _) in &runs {
-                    if axis + 1 == axes.end {
-                        if end > first {
-                            next.push((start + first, end - first));
-                        }
-                    } else {
-                        next.extend((first..end).map(|i| (start + i * stride, 1)));
-                    }
+        // Of each axis the places at which a window is whole, and where it begins.
+        let starts: Vec<Vec<Option<usize>>> = axes
+            .clone()
+            .map(|axis| {
+                let whole = |o| {
+                    let (first, end) = w.range(axis, o);
+                    (end - first == w.window[axis]).then_some(first * strides[axis] as usize)
+                };
+                (0..w.output[axis]).map(whole).collect()
+            })
+            .collect();
+        let Some((last, outer)) = starts.split_last() else {
+            return work(0, 0, &[(0, 1)]);
+        };
+        // Whole windows all look alike.
+        let mut whole = Vec::new();
+        let all = axes.clone().map(|axis| (0, w.window[axis]));
+        runs_of(&all.collect::<Vec<_>>(), &strides[axes.clone()], &mut whole);
+        let mut clipped = Vec::new();
+        let mut at = vec![0usize; outer.len()];
+        for row in 0..self.output / last.len().max(1) {
+            let start = outer
+                .iter()
+                .zip(&at)
+                .try_fold(0, |sum, (starts, &o)| Some(sum + starts[o]?));
+            for (x, &begin) in last.iter().enumerate() {
+                let o = row * last.len() + x;
+                if let (Some(start), Some(begin)) = (start, begin) {
+                    work(o, start + begin, &whole);
+                    continue;
                 }
-                std::mem::swap(&mut runs, &mut next);
+                let places = at.iter().chain(std::iter::once(&x));
+                let ranges = axes.clone().zip(places).map(|(axis, &o)| w.range(axis, o));
+                let ranges: Vec<_> = ranges.collect();
+                runs_of(&ranges, &strides[axes.clone()], &mut clipped);
+                work(o, 0, &clipped);
             }
-            work(o, &runs);
-            for axis in axes.clone().rev() {
-                at[axis] += 1;
-                if at[axis] < w.output[axis] {
+            for (k, o) in at.iter_mut().enumerate().rev() {
+                *o += 1;
+                if *o < outer[k].len() {
                     break;
                 }
-                at[axis] = 0;
+                *o = 0;
             }
         }
+    }
+}
+
+/// The runs along the last axis that make up a box.
+fn runs_of(ranges: &[(usize, usize)], strides: &[isize], runs: &mut Vec<(usize, usize)>) {
+    runs.clear();
+    let Some((&(first, end), outer)) = ranges.split_last() else {
+        return;
+    };
+    if end == first || outer.iter().any(|(first, end)| first == end) {
+        return;
+    }
+    let count: usize = outer.iter().map(|(first, end)| end - first).product();
+    for mut i in 0..count {
+        let mut start = first;
+        for (&(first, end), &stride) in outer.iter().zip(strides).rev() {
+            start += (first + i % (end - first)) * stride as usize;
+            i /= end - first;
+        }
+        runs.push((start, end - first));
     }
 }

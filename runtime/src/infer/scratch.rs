@@ -1,22 +1,55 @@
 //! How much memory an op may need besides its operands and results.
 
+use crate::host::conv::{Conv, Which};
 use crate::host::fourier::SCRATCH;
 use crate::host::stage::home;
 use crate::op::{Family, Op};
 use crate::value::Ty;
 
-/// An upper bound of the bytes of padded copies, and of copies in the dtype in which an op is computed, for the memory
+/// An upper bound of the bytes of padded copies, packed kernels and partial sums, and of copies in the dtype in which an op is computed, for the memory
 /// estimate: sizes that appear in no type.
 pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
     let padding = match op {
         Op::WindowSum { low, high, .. }
         | Op::WindowMax { low, high, .. }
         | Op::WindowMaxSpread { low, high, .. }
-        | Op::WindowMaxPick { low, high, .. } => padded(&args[0], 0, low, high),
-        Op::Conv { low, high, .. } | Op::ConvWeightGrad { low, high, .. } => {
-            padded(&args[0], 2, low, high)
-        }
-        Op::ConvInputGrad { low, high, .. } => padded(&outs[0], 2, low, high),
+        | Op::WindowMaxPick { low, high, .. } => padded(&args[0], low, high),
+        Op::Conv {
+            strides,
+            low,
+            dilation,
+            groups,
+            ..
+        } => convolution(
+            Which::Forward,
+            [&args[0], &args[1], &outs[0]],
+            [strides, low, dilation],
+            *groups,
+        ),
+        Op::ConvInputGrad {
+            strides,
+            low,
+            dilation,
+            groups,
+            ..
+        } => convolution(
+            Which::InputGrad,
+            [&outs[0], &args[1], &args[0]],
+            [strides, low, dilation],
+            *groups,
+        ),
+        Op::ConvWeightGrad {
+            strides,
+            low,
+            dilation,
+            groups,
+            ..
+        } => convolution(
+            Which::WeightGrad,
+            [&args[0], &outs[0], &args[1]],
+            [strides, low, dilation],
+            *groups,
+        ),
         Op::Fft { axis, .. } | Op::Rfft { axis } => transform(&args[0], *axis),
         Op::Irfft { axis, .. } => transform(&outs[0], *axis),
         _ => 0,
@@ -65,17 +98,24 @@ fn transform(lines: &Ty, axis: i64) -> usize {
         .saturating_mul(1 + rayon::current_num_threads())
 }
 
-fn padded(x: &Ty, lead: usize, low: &[i64], high: &[i64]) -> usize {
+fn padded(x: &Ty, low: &[i64], high: &[i64]) -> usize {
+    let extra = |n: &i64| usize::try_from(*n).unwrap_or(0);
+    let sides = low.iter().zip(high);
     x.shape
         .iter()
-        .enumerate()
-        .map(|(i, &n)| {
-            let at = i.checked_sub(lead);
-            let extra = |list: &[i64]| {
-                at.and_then(|a| list.get(a))
-                    .map_or(0, |n| usize::try_from(*n).unwrap_or(0))
-            };
-            n.saturating_add(extra(low)).saturating_add(extra(high))
-        })
+        .zip(sides)
+        .map(|(&n, (low, high))| n.saturating_add(extra(low)).saturating_add(extra(high)))
         .fold(home(x.dtype).itemsize(), usize::saturating_mul)
+}
+
+/// What a convolution holds besides operands and result; the types are the input's, the kernel's and the output's.
+fn convolution(which: Which, types: [&Ty; 3], attrs: [&[i64]; 3], groups: i64) -> usize {
+    if types.iter().any(|ty| ty.elements() == 0) {
+        return 0;
+    }
+    let sizes = |list: &[i64]| -> Vec<usize> { list.iter().map(|&n| n as usize).collect() };
+    let [strides, low, dilation] = attrs.map(sizes);
+    let shapes = types.map(|ty| ty.shape.as_slice());
+    let c = Conv::new(shapes, &strides, &low, &dilation, groups as usize);
+    c.scratch(which, home(types[0].dtype).itemsize())
 }

@@ -31,7 +31,40 @@ fn results() -> Vec<Array> {
         axis: 0,
         reverse: true,
     };
+    let image: Vec<f32> = x[..4 * 16 * 40 * 40].to_vec();
+    let (image, kernel) = (
+        arr(&[4, 16, 40, 40], &image),
+        arr(&[20, 16, 3, 3], &x[..20 * 16 * 9]),
+    );
+    let (strides, pad) = (vec![1, 1], vec![1, 1]);
+    let conv = Op::Conv {
+        strides: strides.clone(),
+        low: pad.clone(),
+        high: pad.clone(),
+        dilation: strides.clone(),
+        groups: 1,
+    };
+    let y = run(&conv, &[&image, &kernel], &ty(DType::F32, &[4, 20, 40, 40]));
+    let input_grad = Op::ConvInputGrad {
+        strides: strides.clone(),
+        low: pad.clone(),
+        high: pad.clone(),
+        dilation: strides.clone(),
+        groups: 1,
+        size: vec![40, 40],
+    };
+    let weight_grad = Op::ConvWeightGrad {
+        strides: strides.clone(),
+        low: pad.clone(),
+        high: pad,
+        dilation: strides,
+        groups: 1,
+        size: vec![3, 3],
+    };
     vec![
+        run(&input_grad, &[&y, &kernel], &image.ty),
+        run(&weight_grad, &[&image, &y], &kernel.ty),
+        y,
         run(&Op::Unary(Unary::Exp), &[&flat], &flat.ty),
         sum(&[0], &[], &flat),
         sum(&[0], &[700], &wide),
