@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dala_defn.arguments import Bound
+from dala_defn.execution import Execution
 
 MOST = 64  # traces of a function that are remembered
 
@@ -138,13 +139,22 @@ class Explanation:
         traces: a ``TraceRecord`` each, oldest first; the last ones when there are many.
         total: how many there were.
         call: for the arguments that were given, what a call would do: ``""`` without arguments.
+        execution: the nodes of the program that it would run, as they are executed; ``None`` where there is none yet.
     """
 
-    def __init__(self, name: str, traces: Sequence[TraceRecord], total: int, call: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        traces: Sequence[TraceRecord],
+        total: int,
+        call: str = "",
+        execution: Execution | None = None,
+    ) -> None:
         self.name = name
         self.traces = list(traces)
         self.total = total
         self.call = call
+        self.execution = execution
 
     def __str__(self) -> str:
         head = ("trace", "for", "nodes", "trace ms", "passes ms", "load ms", "what differed")
@@ -160,14 +170,17 @@ class Explanation:
             lines.append("  ".join([*(t.ljust(w) for t, w in zip(row, widths, strict=False)), row[-1]]))
         advice = dict.fromkeys(a for r in self.traces for a in r.advice)
         lines += [f"try  {a}" for a in advice]
-        return "\n".join([*lines, *([f"call  {self.call}"] if self.call else [])])
+        lines += [f"call  {self.call}"] if self.call else []
+        return "\n".join([*lines, *([str(self.execution)] if self.execution is not None else [])])
 
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, fit for JSON."""
         traces = [r.to_dict() for r in self.traces]
-        return {"function": self.name, "total": self.total, "traces": traces, "call": self.call}
+        execution = None if self.execution is None else self.execution.to_dict()
+        own = {"function": self.name, "total": self.total, "call": self.call}
+        return {**own, "traces": traces, "execution": execution}
 
 
 @dataclasses.dataclass(frozen=True)

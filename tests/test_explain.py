@@ -141,3 +141,52 @@ def test_caches_are_counted_and_go_with_the_function():
     gc.collect()
     assert gone() is None
     assert dd.cache_info() == before
+
+
+def test_it_shows_what_a_program_executes():
+    def f(x, w):
+        h = dd.tanh(x @ w) * 2 + 1
+        y = dd.exp(h - dd.max(h, axis=1, keepdims=True))
+        total, _ = dd.scan(lambda c, row: (c + dd.sort(row), row), dd.zeros((100,)), y)
+        return total
+
+    g = dd.defn(f)
+    x, w = np.ones((64, 80), np.float32), np.ones((80, 100), np.float32)
+    assert g.explain(x, w).execution is None
+    g(x, w)
+    explained = g.explain(x, w)
+    rows = explained.execution.rows
+    (dot,) = [r for r in rows if r.op == "dot_general"]
+    assert dot.runs == "matrix product"
+    assert dot.flops == 2 * 64 * 80 * 100
+    assert dot.bytes == 4 * (64 * 80 + 80 * 100 + 64 * 100)
+    assert dot.results == ("f32[64, 100]",)
+    assert dot.line.startswith("test_explain.py:")
+    fused = [r for r in rows if r.op == "fused" and r.depth == 0]
+    assert [line.split()[0] for line in fused[0].fused] == ["tanh", "mul", "add", "max", "reshape", "sub", "exp"]
+    assert all("test_explain.py:" in line for line in fused[0].fused)
+    (loop,) = [r for r in rows if r.runs == "loop or branch"]
+    assert loop.op == "scan"
+    (sort,) = [r for r in rows if r.op == "sort"]
+    assert (sort.runs, sort.depth) == ("host kernel", 1)
+    assert explained.execution.flops >= dot.flops
+    assert "matrix product" in str(explained)
+    assert f"fused kernel {fused[0].key[:8]} (7 ops)" in str(explained)
+    data = json.loads(json.dumps(explained.to_dict()))
+    assert data["execution"]["kernels"] == explained.execution.kernels >= 1
+    with dd.using("reference"):
+        g(x, w)
+        assert {r.runs for r in g.explain(x, w).execution.rows} == {"NumPy"}
+
+
+def test_sizes_by_name_are_numbers_for_arguments_and_convolutions_are_burns():
+    @dd.defn
+    def f(x: dd.Float32["b 8 8 3"], w):  # noqa: F722
+        return dd.conv(x, w)
+
+    x, w = np.ones((2, 8, 8, 3), np.float32), np.ones((3, 3, 3, 4), np.float32)
+    f(x, w)
+    (conv,) = [r for r in f.explain(x, w).execution.rows if r.op == "conv"]
+    assert conv.runs == "Burn"
+    assert conv.results == ("f32[2, 4, 6, 6]",)
+    assert isinstance(conv.flops, int)

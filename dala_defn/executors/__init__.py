@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from dala_defn.array import Array
 from dala_defn.errors import ArgumentError
-from dala_defn.ir import Type
-from dala_defn.ir.program import Program
+from dala_defn.ir import Graph, Type
+from dala_defn.ir.program import Entry, Program
 from dala_defn.ops.spec import OpSpec
 
 
@@ -34,6 +34,14 @@ class Executable(Protocol):
         """``run`` for arguments of the types of these; it gives ``None`` when others need the general way."""
         ...
 
+    def memory(self, entry: int, given: Sequence[tuple[Type, str]]) -> Mapping[str, Any]:
+        """What memory a run holds, on arguments of these types that come so: kept, donated or lent."""
+        ...
+
+    def limit_memory(self, limit: int) -> None:
+        """Refuses, from now on, runs that would hold more bytes at a time."""
+        ...
+
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""
         ...
@@ -50,6 +58,10 @@ class Executor(Protocol):
 
     def load(self, program: Program) -> Executable:
         """A program ready to run."""
+        ...
+
+    def executed(self, entry: Entry) -> Graph:
+        """The graph of an entry as it is run: with what was fused."""
         ...
 
     def run_op(self, spec: OpSpec, args: Sequence[Any], attrs: Mapping[str, Any], types: Sequence[Type]) -> list[Array]:

@@ -19,7 +19,7 @@ from dala_defn.ir.program import Arg, Entry, Program, Result
 from dala_defn.ops import effects
 from dala_defn.ops.spec import OpSpec
 from dala_defn.passes.complex_pairs import has_complex
-from dala_defn.passes.pipeline import compile_passes
+from dala_defn.passes.pipeline import compile_passes, native_passes
 
 COMPLEX_CACHE = 1024
 COPIED = 64 << 20  # bytes
@@ -43,6 +43,11 @@ class BurnExecutor:
         if self.fuse and fuse:
             entries = tuple([fused(e) for e in entries])
         return self.engine.load(encode(replace(program, entries=entries)))
+
+    def executed(self, entry: Entry) -> Graph:
+        """The graph of an entry as it is loaded."""
+        graph = self.lowered(entry).graph
+        return native_passes(graph) if self.fuse else graph
 
     def lowered(self, entry: Entry) -> Entry:
         """An entry as the runtime takes it: without complex values."""

@@ -29,6 +29,9 @@ import numpy as np
 
 import dala_defn as dd
 
+sys.path.insert(0, str(Path(__file__).parent))
+import models
+
 Work = Callable[[], Any]
 THREADS = os.cpu_count() or 1
 
@@ -112,6 +115,11 @@ def softmax_norm(m: Any, x: Any, gain: Any, bias: Any) -> Any:
     centred = y - mean
     variance = m.mean(centred * centred, axis=-1, keepdims=True)
     return centred / m.sqrt(variance + 1e-12) * gain + bias
+
+
+def product(m: Any, x: Any, y: Any) -> Any:
+    """A matrix product."""
+    return x @ y
 
 
 def chain(m: Any, x: Any) -> Any:
@@ -267,6 +275,21 @@ def cases() -> Iterator[tuple[str, Callable[[], Case]]]:
     )
     for adam, batch in itertools.product((False, True), (32, 256)):
         yield f"mlp {batch} {'adam' if adam else 'sgd'}", lambda b=batch, a=adam: mlp(b, a)
+    yield "matmul", lambda: elementwise("matmul 1024", product, [normal(1024, 1024), normal(1024, 1024)], 3, 1e-5)
+    jax = peer("jax")
+
+    def model(title: str, make: Callable[..., dict[str, Work]], *args: Any, repeats: int = 1) -> Callable[[], Case]:
+        return lambda: Case(title, make(*args), repeats)
+
+    yield "transformer forward", model("transformer block, forward", models.transformer, jax, False, repeats=3)
+    yield "transformer gradient", model("transformer block, forward + backward", models.transformer, jax, True)
+    yield "lstm", model("LSTM, forward + backward", models.recurrent, jax)
+    yield "cnn", model("CNN step, Adam, batch 64", models.convolutional, jax)
+    yield "residual", model("residual conv block", models.residual_block, jax, repeats=3)
+    yield "decode", model("GPT decode step", models.decoding, jax, repeats=5)
+    yield "cold", model("12 layers, a process each", models.cold)
+    yield "warm", model("12 layers, warm step", models.warm, jax)
+    yield "digits", model("digits to 97 %, a process each", models.digits)
     yield "import", imports
 
 
@@ -295,6 +318,8 @@ def main() -> None:
         if not all(word in name for word in options.only.split()):
             continue
         case = make()
+        if not case.works:
+            continue
         found = table[case.title] = measured(case, options.rounds)
         print(case.title)
         peers = [t for who, t in found.items() if not who.startswith("dala")] or [found["dala"]]
@@ -302,9 +327,14 @@ def main() -> None:
         for who, t in found.items():
             cells = "".join(f"{t[kind] * 1e6:14.2f} us {t[kind] / best[kind]:6.2f}" for kind in best)
             print(f"  {who:<16}{cells}", flush=True)
+    held = models.temporaries(peer("jax")) if not options.only or "temporaries" in options.only else {}
+    for title, sizes in held.items():
+        print(f"temporaries at the peak: {title}")
+        for who, size in sizes.items():
+            print(f"  {who:<16}{size:14,} bytes {size / max(1, sizes.get('jax', size)):6.2f}", flush=True)
     if options.json:
         with open(options.json, "w") as out:
-            json.dump({"threads": THREADS, "load": os.getloadavg(), "cases": table}, out, indent=1)
+            json.dump({"threads": THREADS, "load": os.getloadavg(), "cases": table, "temporaries": held}, out, indent=1)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ pub mod binary;
 pub mod cast;
 pub mod copy;
 pub mod dot;
+pub mod gemm;
 pub mod im2col;
 pub mod indexing;
 pub mod nest;

@@ -6,8 +6,10 @@ mod elementwise;
 mod movement;
 mod reduction;
 mod scratch;
+mod storage;
 
 pub use scratch::{has_scratch, scratch_bytes};
+pub use storage::{permutes, rewrites, wants_dense};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};

@@ -16,10 +16,17 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
             padded(&args[0], 2, low, high)
         }
         Op::ConvInputGrad { low, high, .. } => padded(&outs[0], 2, low, high),
+        // The places of the rows.
+        Op::Gather { .. } | Op::ScatterAdd { .. } | Op::ScatterSet { .. } => {
+            args[1].elements().saturating_mul(size_of::<usize>())
+        }
         _ => 0,
     };
     if !has_scratch(op) {
         return 0;
+    }
+    if matches!(op, Op::Gather { .. } | Op::ScatterSet { .. }) {
+        return padding;
     }
     let types = args.iter().chain(outs);
     types.map(widened).fold(padding, usize::saturating_add)
@@ -30,7 +37,10 @@ pub fn has_scratch(op: &Op<usize>) -> bool {
     matches!(
         op.info().family,
         Family::Reduction | Family::Contraction | Family::Window
-    ) || matches!(op, Op::ScatterAdd { .. })
+    ) || matches!(
+        op,
+        Op::Gather { .. } | Op::ScatterAdd { .. } | Op::ScatterSet { .. }
+    )
 }
 
 /// The bytes of `x` in the dtype in which it is computed, where that is another one.

@@ -1,9 +1,11 @@
 //! A plan: one entry for one set of sizes, calls written out, every value in a slot and moved at its last use.
 
 mod build;
+mod memory;
 mod nested;
 mod peak;
 
+pub use memory::{Buffer, Given, Memory, What, peak, rehearse};
 pub use nested::add_strides;
 
 use std::cell::RefCell;
@@ -120,13 +122,15 @@ pub struct Body<B: ExecBackend> {
     pub commit: usize,
     pub slots: usize,
     pub results: Vec<(Source<B>, Ty)>,
-    /// Bytes held at a time, arguments included.
+    /// Bytes held at a time, arguments included, from above.
     pub peak: usize,
 }
 
 /// An immutable plan, shared by all runs with the same types.
 pub struct Plan<B: ExecBackend> {
     pub body: Body<B>,
+    /// Bytes held at a time when the caller lends all arguments, which is the most.
+    pub most: usize,
     /// When it was used last.
     pub stamp: AtomicU64,
 }
@@ -155,7 +159,6 @@ pub struct Planner<'a, B: ExecBackend> {
     program: &'a Program,
     device: &'a Device<B>,
     constant: &'a dyn Fn(&Literal, &Ty) -> Result<Val<B>>,
-    memory_limit: usize,
     fault: Option<&'a str>,
     bodies: RefCell<Bodies<B>>,
 }
@@ -166,14 +169,12 @@ impl<'a, B: ExecBackend> Planner<'a, B> {
         program: &'a Program,
         device: &'a Device<B>,
         constant: &'a dyn Fn(&Literal, &Ty) -> Result<Val<B>>,
-        memory_limit: usize,
         fault: Option<&'a str>,
     ) -> Self {
         Planner {
             program,
             device,
             constant,
-            memory_limit,
             fault,
             bodies: RefCell::default(),
         }
@@ -192,6 +193,7 @@ impl<'a, B: ExecBackend> Planner<'a, B> {
         )?;
         let (body, _) = self.body(entry.function, &inputs, &env, Ends::default())?;
         Ok(Plan {
+            most: peak(&body, &vec![Given::Lent; body.inputs.len()]),
             body,
             stamp: AtomicU64::new(0),
         })
@@ -210,6 +212,12 @@ pub fn locate(program: &Program, origin: Origin, error: Error) -> Error {
         .at_op(node.op.info().name)
         .at_node(origin.node, location(program, node, origin))
         .with("function", function.name.as_str())
+}
+
+/// Where a step comes from.
+pub fn location_of(program: &Program, origin: Origin) -> Option<Location> {
+    let node = &program.functions[origin.function].nodes[origin.node];
+    location(program, node, origin)
 }
 
 fn location(program: &Program, node: &Node, origin: Origin) -> Option<Location> {
