@@ -34,7 +34,7 @@ from dala_defn.annotations import (
     UInt32,
     UInt64,
 )
-from dala_defn.arguments import spec
+from dala_defn.arguments import is_compatible, spec, spec_of
 from dala_defn.array import Array, get_printoptions, set_printoptions
 from dala_defn.compiled import Compiled as _Compiled
 from dala_defn.composites import Composite as _Composite
@@ -109,12 +109,14 @@ from dala_defn.ops.effects import time_limit
 from dala_defn.protocols import function as _function
 from dala_defn.protocols import ufunc as _ufunc
 from dala_defn.shapes import DimExpr
+from dala_defn.special import erfc, erfinv, logsumexp
 from dala_defn.trace import Tracer, name_scope, require
 from dala_defn.transforms import Transformed as _Transformed
 from dala_defn.transforms import grad, jvp, value_and_grad, vmap
 
 if TYPE_CHECKING:
-    from dala_defn import callbacks, initializers, layers, losses, metrics, optimizers, signing, testing
+    from dala_defn import callbacks, initializers, layers, losses, metrics, optimizers, signal, signing, testing
+    from dala_defn.arrayfiles import save
     from dala_defn.layers import Input
     from dala_defn.training import Model, Sequential
 
@@ -124,6 +126,7 @@ __array_api_version__ = "2024.12"
 __array_namespace_info__ = _NamespaceInfo
 
 newaxis = None
+euler_gamma = 0.5772156649015329
 bool = bool_
 
 __all__ = [
@@ -189,7 +192,10 @@ __all__ = [
     "debug",
     "defn",
     "e",
+    "erfc",
+    "erfinv",
     "errors",
+    "euler_gamma",
     "executor",
     "fft",
     "float16",
@@ -213,6 +219,7 @@ __all__ = [
     "linalg",
     "linearize",
     "load",
+    "logsumexp",
     "losses",
     "map",
     "memory_limit",
@@ -228,9 +235,13 @@ __all__ = [
     "pure_callback",
     "random",
     "result_type",
+    "save",
     "scan",
+    "signal",
     "signing",
+    "is_compatible",
     "spec",
+    "spec_of",
     "special",
     "switch",
     "testing",
@@ -253,10 +264,11 @@ __all__ = [
 # What is imported when it is asked for, as not every program trains: name -> module, or what to take from one.
 _LATER = {
     **{name: name for name in ("callbacks", "initializers", "layers", "losses", "metrics", "optimizers")},
-    **{name: name for name in ("signing", "testing")},
+    **{name: name for name in ("signal", "signing", "testing")},
     "Input": "layers.Input",
     "Model": "training.Model",
     "Sequential": "training.Sequential",
+    "save": "arrayfiles.save",
 }
 
 

@@ -18,7 +18,7 @@ from dala_defn import dtypes, ops, trees
 from dala_defn.annotations import KINDS, Shaped, bind_sizes, parse_sizes
 from dala_defn.array import Array
 from dala_defn.captures import exact, weak
-from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, DTypeError, EscapedTracerError
+from dala_defn.errors import ArgumentError, ArgumentTypeError, DalaError, DTypeError, EscapedTracerError, ShapeError
 from dala_defn.ir import Type
 from dala_defn.plans import Writer
 from dala_defn.shapes import DimExpr, Range
@@ -58,6 +58,51 @@ def spec(shape: Any, dtype: Any = dtypes.float32, name: str = "") -> TensorSpec:
         spec(f32[b, 784])
     """
     return TensorSpec(shape, dtype, name)
+
+
+def spec_of(tree: Any) -> Any:
+    """A spec for every array and number of a tree: its shape and dtype without the numbers.
+
+    Raises:
+        ArgumentTypeError: for a leaf that is no array.
+
+    Example:
+        >>> dd.spec_of({"x": dd.ones((2, 3)), "n": 1})
+        {'n': spec(i32[]), 'x': spec(f32[2, 3])}
+    """
+
+    def one(x: Any) -> TensorSpec:
+        t = type_of(x, "")[0]
+        return TensorSpec(t.shape, t.dtype)
+
+    return trees.map_tree(one, tree)
+
+
+def is_compatible(specs: Any, tree: Any) -> bool:
+    """Whether a tree of arrays fits a tree of specs: structure, dtypes and sizes, as a function of these would ask.
+
+    A name stands for one size everywhere, within its bounds.
+
+    Raises:
+        ArgumentTypeError: for a leaf that is no array.
+
+    Example:
+        >>> s = (dd.spec("b 3"), dd.spec("b"))
+        >>> dd.is_compatible(s, (dd.ones((2, 3)), dd.ones(2))), dd.is_compatible(s, (dd.ones((2, 3)), dd.ones(4)))
+        (True, False)
+    """
+    wanted, form = trees.flatten(specs)
+    given, other = trees.flatten(tree)
+    types = [type_of(x, "")[0] for x in given]
+    held = [w if isinstance(w, TensorSpec) else spec_of(w) for w in wanted]
+    if form != other or any(w.dtype is not t.dtype for w, t in zip(held, types, strict=True)):
+        return False
+    bounds = {name: span for w in held for name, span in w.bounds.items()}
+    try:
+        bind_sizes([("", w) for w in held], [t.shape for t in types], bounds)
+    except ShapeError:
+        return False
+    return True
 
 
 def escaped(x: Tracer) -> DalaError:

@@ -84,6 +84,10 @@ class Array(Operators):
         """Nested lists of Python numbers."""
         return self.numpy().tolist()
 
+    def tobytes(self) -> bytes:
+        """The bytes of the elements in row-major order."""
+        return self.numpy().tobytes()
+
     def __bool__(self) -> bool:
         return bool(self.item())
 

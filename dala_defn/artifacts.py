@@ -24,6 +24,7 @@ from dala_defn.ir.program import Bounds, Entry, Program
 from dala_defn.shapes import names_of
 
 Key = bytes | str
+ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors")
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:

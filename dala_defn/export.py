@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from dala_defn import ops
 from dala_defn.arguments import as_operand, type_of
 from dala_defn.array import Array
-from dala_defn.artifacts import Key, as_keys, check_signature, read_signed
+from dala_defn.artifacts import ARRAY_SUFFIXES, Key, as_keys, check_signature, read_signed
 from dala_defn.dtypes import weak_kind
 from dala_defn.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from dala_defn.executors import executor
@@ -161,8 +162,10 @@ def load(
     *,
     public_key: Key | Sequence[Key] | None = None,
     signature: bytes | None = None,
-) -> Artifact:
-    """Loads a ``.dala`` file; nothing in it is executed as code.
+) -> Any:
+    """Loads a ``.dala`` file, or arrays from ``.npy``, ``.npz`` or ``.safetensors``; nothing in it is run as code.
+
+    Of ``.npy`` it is the array, of the other two a dict of arrays by name, as ``dd.save`` writes them.
 
     Where ``FILE.sig`` lies beside the file, it must be the file's signature (see ``dd.signing``), by whatever key: else
     nothing of the file is read. That there is one, and who made it, matters when ``public_key`` is given.
@@ -183,6 +186,12 @@ def load(
         >>> model = dd.load("model.dala")
         >>> y = model(x)
     """
+    if not isinstance(source, bytes) and Path(source).suffix in ARRAY_SUFFIXES:
+        if executor is not None or public_key is not None or signature is not None:
+            raise ArgumentError(f"{os.fspath(source)} holds arrays: they are not run or signed", hint="dd.load(path)")
+        from dala_defn.arrayfiles import load_arrays  # not every program needs it
+
+        return load_arrays(source)
     if signature is not None and not isinstance(source, bytes):
         raise ArgumentError("signature= goes with bytes", hint="a file has its signature beside it, in FILE.sig")
     trusted = () if public_key is None else as_keys(public_key)

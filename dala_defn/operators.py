@@ -241,6 +241,10 @@ class Operators:
         """Another dtype; see ``dd.astype``."""
         return F.astype(self, dtype, copy=copy, device=device)
 
+    def view(self, dtype: Any) -> Any:
+        """The same bits as another dtype; see ``dd.view``."""
+        return F.view(self, dtype)
+
     def conj(self) -> Any:
         """The complex conjugate; see ``dd.conj``."""
         return F.conj(self)
@@ -373,6 +377,38 @@ class Operators:
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
         """The sum of a diagonal; see ``dd.trace``."""
         return F.trace(self, offset, axis1, axis2, dtype)
+
+    def sort(self, axis: int | None = -1, *, descending: bool = False, stable: bool = True, kind: Any = None) -> Any:
+        """The elements in order, in a new array; see ``dd.sort``."""
+        return F.sort(self, axis, descending=descending, stable=stable, kind=kind)
+
+    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
+        """Where elements belong in this ascending vector; see ``dd.searchsorted``."""
+        return F.searchsorted(self, v, side, sorter)
+
+    def partition(self, kth: Any, axis: int | None = -1) -> Any:
+        """The elements with the ``kth`` in its place, in a new array; see ``dd.partition``."""
+        return F.partition(self, kth, axis)
+
+    def argpartition(self, kth: Any, axis: int | None = -1) -> Any:
+        """The indices that partition; see ``dd.argpartition``."""
+        return F.argpartition(self, kth, axis)
+
+    def compress(self, condition: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0) -> Any:
+        """The parts for which a vector of conditions holds; see ``dd.compress``."""
+        return F.compress(condition, self, axis, size=size, fill_value=fill_value)
+
+    def choose(self, choices: Sequence[Any], mode: str = "clip") -> Any:
+        """Elements of several arrays by number; see ``dd.choose``."""
+        return F.choose(self, choices, mode)
+
+    def conjugate(self) -> Any:
+        """The complex conjugate; see ``dd.conj``."""
+        return F.conj(self)
+
+    def copy(self) -> Any:
+        """The array itself: it never changes."""
+        return self
 
     def nonzero(self, *, size: int | None = None, fill_value: Any = 0) -> tuple[Any, ...]:
         """The indices of what is not zero; see ``dd.nonzero``."""

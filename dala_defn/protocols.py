@@ -15,7 +15,7 @@ from dala_defn import dtypes, fft, linalg, ops, special
 from dala_defn import functions as F
 from dala_defn.array import Array
 from dala_defn.errors import ArgumentError, ArgumentTypeError
-from dala_defn.functions.base import convert, dtype_of, own
+from dala_defn.functions.base import convert, own
 
 _UFUNCS: dict[str, Callable[..., Any]] = {
     **{name: getattr(F, name) for name in F.__all__},
@@ -32,6 +32,7 @@ _ACCUMULATIONS: dict[str, Callable[..., Any]] = {
     "multiply": F.cumprod,
     "maximum": F.cummax,
     "minimum": F.cummin,
+    "logaddexp": F.cumlogsumexp,
 }
 
 
@@ -89,14 +90,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "amax": F.max,
     "amin": F.min,
     "copy": lambda x, *args, **kwargs: own(x),
-    "iscomplexobj": lambda x: dtype_of(own(x)).kind == "c",
-    "isrealobj": lambda x: dtype_of(own(x)).kind != "c",
-    "ndim": lambda x: len(own(x).shape),
+    "i0": special.i0,
     "result_type": dtypes.result_type,
     "save": lambda file, x, **kwargs: np.save(file, np.asarray(x), **kwargs),
     "savez": lambda file, *args, **kwargs: np.savez(file, *map(np.asarray, args), **_asarrays(kwargs)),
     "shape": lambda x: tuple(own(x).shape),
-    "size": lambda x, axis=None: own(x).size if axis is None else own(x).shape[axis],
 }
 _FUNCTIONS |= {name: _array_like(getattr(np, name)) for name in _HOST}
 

@@ -1,4 +1,4 @@
-"""Checks that a function's derivatives are right, for tests of one's own functions and rules."""
+"""Checks for tests of one's own: that numbers are what they should be, and derivatives right."""
 
 from __future__ import annotations
 
@@ -172,6 +172,75 @@ class _Check:
             hint="a point away from kinks; a custom rule without mistakes; float64 for a closer look",
             details={"found": float(found[place]), "wanted": float(want[place])},
         )
+
+
+def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = True) -> None:
+    """Raises unless two trees have one structure, one shape at each leaf, and numbers that are close.
+
+    Close is ``abs(actual - desired) <= atol + rtol * abs(desired)``; equal infinities are, and NaN is where
+    ``equal_nan`` says so. dtypes need not agree.
+
+    Raises:
+        CheckFailed: naming the leaf, how many differ and by how much at most, and the first place.
+
+    Example:
+        >>> dd.testing.assert_allclose({"x": dd.array([1.0])}, {"x": [1.0000001]})
+    """
+    _compare(actual, desired, rtol, atol, equal_nan)
+
+
+def assert_array_equal(actual: Any, desired: Any) -> None:
+    """Raises unless two trees have one structure, one shape at each leaf, and the same numbers; NaN equals NaN.
+
+    Raises:
+        CheckFailed: as ``assert_allclose``.
+
+    Example:
+        >>> dd.testing.assert_array_equal(dd.arange(3), [0, 1, 2])
+    """
+    _compare(actual, desired, 0, 0, True)
+
+
+def _compare(actual: Any, desired: Any, rtol: float, atol: float, equal_nan: bool, name: str = "") -> None:
+    def inner(x: Any, y: Any, key: Any) -> None:
+        _compare(x, y, rtol, atol, equal_nan, f"{name}/{key}" if name else str(key))
+
+    if isinstance(actual, dict):
+        if not isinstance(desired, dict) or actual.keys() != desired.keys():
+            raise CheckFailed(f"{name or 'the tree'} has the keys {list(actual)}, which are not those wanted")
+        for key, x in actual.items():
+            inner(x, desired[key], key)
+    elif isinstance(actual, (list, tuple)) and isinstance(desired, (list, tuple)):
+        if len(actual) != len(desired):
+            raise CheckFailed(f"{name or 'the tree'} has {len(actual)} elements, not {len(desired)}")
+        for i, (x, y) in enumerate(zip(actual, desired, strict=True)):
+            inner(x, y, i)
+    else:
+        _close(name or "the array", actual, desired, rtol, atol, equal_nan)
+
+
+def _close(name: str, actual: Any, desired: Any, rtol: float, atol: float, equal_nan: bool) -> None:
+    x, y = (np.asarray(array(v)) for v in (actual, desired))
+    if x.shape != y.shape:
+        raise CheckFailed(f"{name} has the shape {x.shape}, not {y.shape}")
+    exact = all(v.dtype.kind in "biu" for v in (x, y))
+    a, b = (v if exact else v.astype(np.complex128 if v.dtype.kind == "c" else np.float64) for v in (x, y))
+    with np.errstate(all="ignore"):
+        good = np.asarray(a == b)
+        if equal_nan and not exact:
+            good = good | (np.isnan(a) & np.isnan(b))
+        gap = np.abs(a.astype(np.float64) - b) if exact else np.abs(a - b)
+        if rtol or atol:
+            good = good | (np.isfinite(gap) & (gap <= atol + rtol * np.abs(b)))
+    if np.all(good):
+        return
+    place = tuple(int(i) for i in np.argwhere(~good)[0])
+    worst = float(np.max(np.where(np.isnan(gap), np.inf, gap)[~good]))
+    raise CheckFailed(
+        f"{name} is {x[place]} where {y[place]} is wanted" + (f", at {place}" if place else ""),
+        rule=f"within {atol:g} + {rtol:g} of it",
+        details={"differ": int(np.sum(~good)), "of": int(good.size), "worst": worst},
+    )
 
 
 def _cast(directions: Sequence[Array], like: Sequence[Any]) -> tuple[Any, ...]:

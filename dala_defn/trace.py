@@ -454,8 +454,8 @@ def describe(x: Any, position: int, of: int = 1) -> Operand:
     return Operand(name, str(Type(dtype, tuple(shape))), "a concrete array")
 
 
-_PUBLIC_FILES = tuple(f"{n}.py" for n in "operators nn special linalg fft control custom debug".split())
-_PUBLIC = tuple(PACKAGE + name for name in ("functions" + os.sep, "random" + os.sep, *_PUBLIC_FILES))
+_PUBLIC_FILES = tuple(f"{n}.py" for n in "operators nn special fft control custom debug".split())
+_PUBLIC = tuple(PACKAGE + name for name in ("functions" + os.sep, "linalg" + os.sep, "random" + os.sep, *_PUBLIC_FILES))
 _MOST_OPERANDS = 5
 
 

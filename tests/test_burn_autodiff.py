@@ -28,12 +28,12 @@ EXCEPTIONS: dict[str, str] = {}
 
 
 def differentiable() -> list[OpSpec]:
-    """Every op of the table from floats to floats, but those that hold functions or effects."""
+    """Every op of the table from floats to floats, but those with functions or effects or that are the host's."""
     return [
         s
         for s in OPS.values()
         if dtypes.float32 in s.accepts
-        and s.family not in ("structure", "effect", "complex", "random")
+        and s.family not in ("structure", "effect", "complex", "random", "matrix")
         and not isinstance(s.vjp, NoGrad)
     ]
 

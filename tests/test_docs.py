@@ -26,7 +26,7 @@ def public_functions() -> dict[str, Any]:
     found = {f"dd.{n}": getattr(dd, n) for n in F.__all__}
     found |= {f"dd.{n}": getattr(dd, n) for n in ("grad", "value_and_grad", "jvp", "vmap", "defn", "spec", "using")}
     found |= {f"dd.{n}": getattr(dd, n) for n in ("load", "composite")}
-    for name in ("random", "nn", "special", "linalg", "fft", "signing", "testing"):
+    for name in ("random", "nn", "special", "linalg", "fft", "signal", "signing", "testing"):
         module = getattr(dd, name)
         for n, f in vars(module).items():
             if callable(f) and not n.startswith("_") and getattr(f, "__module__", "").startswith(module.__name__):

@@ -278,7 +278,7 @@ def test_activations_at_the_edges() -> None:
     check(dd.nn.logsumexp(np.array([np.inf, 0], np.float32)), np.asarray(np.inf), dd.float32)
 
 
-_OWN_SPELLING = {"astype", "dot", "reshape", "transpose"}  # by position and by name, or sizes one by one
+_OWN_SPELLING = {"astype", "compress", "dot", "reshape", "transpose"}  # by position and name, or the array comes second
 
 
 def test_methods_take_what_functions_take():

@@ -92,15 +92,36 @@ def test_discrete_distributions(name: str) -> None:
     assert np.array_equal(x, np.asarray(dd.defn(draw)(dd.random.key(11))))
 
 
-def test_multivariate_normal_has_its_mean_and_covariance() -> None:
-    root = np.array([[1.0, 0.0], [0.8, 0.6]])
-    x = np.asarray(dd.random.multivariate_normal(dd.random.key(0), np.array([1.0, -2.0]), root, (N,), dd.float64))
+@pytest.mark.parametrize("method", ["cholesky", "eigh", "svd"])
+def test_multivariate_normal_has_its_mean_and_covariance(method: str) -> None:
+    cov = np.array([[1.0, 0.8], [0.8, 1.0]])
+    mean = np.array([1.0, -2.0])
+    x = np.asarray(dd.random.multivariate_normal(dd.random.key(0), mean, cov, (N,), dd.float64, method=method))
     assert x.shape == (N, 2)
-    assert np.allclose(x.mean(0), [1, -2], atol=0.04) and np.allclose(np.cov(x.T), root @ root.T, atol=0.05)
-    batch = dd.random.multivariate_normal(dd.random.key(0), np.zeros((3, 2)), np.broadcast_to(root, (3, 2, 2)))
+    assert np.allclose(x.mean(0), mean, atol=0.04) and np.allclose(np.cov(x.T), cov, atol=0.05)
+    if method == "cholesky":
+        root = np.array([[1.0, 0.0], [0.8, 0.6]])
+        y = dd.random.multivariate_normal(dd.random.key(0), mean, shape=(N,), dtype=dd.float64, cholesky=root)
+        assert np.allclose(x, np.asarray(y))
+    batch = dd.random.multivariate_normal(
+        dd.random.key(0), np.zeros((3, 2)), np.broadcast_to(cov, (3, 2, 2)), method=method
+    )
     assert batch.shape == (3, 2)
+
+
+def test_multivariate_normal_with_a_covariance_that_has_no_inverse() -> None:
+    flat, wrong = np.ones((2, 2)), np.array([[1.0, 2], [2, 1]])
+    for method in ("eigh", "svd"):
+        x = np.asarray(dd.random.multivariate_normal(dd.random.key(0), np.zeros(2), flat, (9,), method=method))
+        assert np.allclose(x[:, 0], x[:, 1], atol=1e-3) and x.std() > 0.1
+    for method in ("cholesky", "eigh"):
+        x = np.asarray(dd.random.multivariate_normal(dd.random.key(0), np.zeros(2), wrong, (9,), method=method))
+        assert np.isnan(x).any()
     with pytest.raises(dd.ShapeError):
         dd.random.multivariate_normal(dd.random.key(0), dd.zeros(3), dd.eye(2))
+    for options in ({}, {"cov": dd.eye(2), "cholesky": dd.eye(2)}, {"cov": dd.eye(2), "method": "lu"}):
+        with pytest.raises(dd.ArgumentError):
+            dd.random.multivariate_normal(dd.random.key(0), dd.zeros(2), **options)
 
 
 def test_choices_without_putting_back_are_all_different() -> None:

@@ -404,17 +404,17 @@ def test_einsum_in_other_words() -> None:
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 1), (1, 0), (0, 2), -1])
-@pytest.mark.parametrize("order", [None, 0, 1, 2, 3.5, -1, -2, "fro", np.inf, -np.inf])
+@pytest.mark.parametrize("order", [None, 0, 1, 2, 3.5, -1, -2, "fro", "nuc", np.inf, -np.inf])
 def test_norms(axis: Any, order: Any) -> None:
     x = numbers(2, 3, 4) + 0.5
     for keepdims in (False, True):
         matrix = isinstance(axis, tuple)
-        if (axis is None and order is not None) or (not matrix and order == "fro") or (matrix and order in (0, 3.5)):
+        if (
+            (axis is None and order is not None)
+            or (not matrix and order in ("fro", "nuc"))
+            or (matrix and order in (0, 3.5))
+        ):
             with pytest.raises(dd.ArgumentError):
-                dd.linalg.norm(x, order, axis)
-            continue
-        if matrix and order in (2, -2):
-            with pytest.raises(dd.ArgumentError, match="singular"):
                 dd.linalg.norm(x, order, axis)
             continue
         check(dd.linalg.norm(x, order, axis, keepdims), np.linalg.norm(x, order, axis, keepdims))
@@ -427,7 +427,5 @@ def test_norms_do_not_overflow_and_have_gradients_at_zero() -> None:
     )
     for f in (dd.linalg.norm, lambda x: dd.linalg.vector_norm(x, ord=3)):
         assert dd.grad(f)(dd.zeros(3)).tolist() == [0, 0, 0]
-    with pytest.raises(dd.ArgumentError):
-        dd.linalg.matrix_power(dd.eye(2), -1)
     with pytest.raises(dd.ShapeError):
         dd.linalg.matrix_power(dd.ones((2, 3)), 2)

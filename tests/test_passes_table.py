@@ -1,4 +1,4 @@
-"""Every pass that keeps what a graph computes, on every op of the table: alone, twice in a row, and beside constants."""
+"""Every pass that keeps what a graph computes, on every op of the table: alone, twice in a row, beside constants."""
 
 from __future__ import annotations
 

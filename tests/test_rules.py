@@ -16,14 +16,15 @@ from dala_defn.dtypes import DType, complex128, float64
 from dala_defn.errors import DalaError
 from dala_defn.ir import Graph
 from dala_defn.ops import OPS
-from dala_defn.ops.spec import Case, OpSpec
+from dala_defn.ops.spec import Case, NoGrad, OpSpec
 from dala_defn.passes import batch_graph, jvp_graph, vjp_graph
 from dala_defn.shapes import DimExpr
 
 STEP = 1e-5
 WIDE = (float64, complex128)
-NUMERIC_OPS = [(s, d) for s in OPS.values() for d in WIDE if d in s.accepts and s.name != "stop_gradient"]
-FLOAT_OPS = [s for s in OPS.values() if set(dtypes.INEXACT) & set(s.accepts)]
+DERIVED = [s for s in OPS.values() if not isinstance(s.vjp, NoGrad)]
+NUMERIC_OPS = [(s, d) for s in DERIVED for d in WIDE if d in s.accepts and s.name != "stop_gradient"]
+FLOAT_OPS = [s for s in DERIVED if set(dtypes.INEXACT) & set(s.accepts)]
 ALL_OPS = [s for s in OPS.values() if s.accepts and s.family != "creation" and s.name not in ("constant", "iota")]
 
 

@@ -49,6 +49,8 @@ def test_every_memory_layout_gives_the_same(spec: OpSpec, dtype: DType) -> None:
         compiled = Compiled(spec, types, case.attrs)
         for name, layout in LAYOUTS.items():
             laid = [layout(a) for a in args]
+            if spec.determined is not None and not spec.determined(*laid, **case.attrs):
+                continue
             before = [a.copy() for a in laid]
             right = truth(spec, types, laid, case.attrs)
             found = eager(spec, types, laid, case.attrs), compiled(laid, donate=False)

@@ -294,6 +294,8 @@ EMIT: dict[str, Emit] = {
     "isfinite": _isfinite,
     "isnan": _isnan,
     "bitwise_not": _not,
+    "popcount": lambda b, args, dtype, attrs: b.intrinsic("ctpop", _elem(dtype), args[0]),
+    "clz": lambda b, args, dtype, attrs: b.leading_zeros(_elem(dtype), args[0]),
     "stop_gradient": _same,
     "cast": _cast,
     "add": _instruction("add", "fadd"),

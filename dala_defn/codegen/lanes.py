@@ -135,6 +135,13 @@ class Lanes:
         self.module.declared[f"declare {t} @{full}({', '.join([t] * len(args))})"] = None
         return self.add(f"call {t} @{full}({', '.join(f'{t} {a}' for a in args)})")
 
+    def leading_zeros(self, elem: str, x: str) -> str:
+        """Zeros before the first one bit; the width of the type where there is none."""
+        t = self.type(elem)
+        full = f"llvm.ctlz.v{self.module.lanes}{_MANGLED[elem]}"
+        self.module.declared[f"declare {t} @{full}({t}, i1)"] = None
+        return self.add(f"call {t} @{full}({t} {x}, i1 false)")
+
     def call(self, name: str, elem: str, *args: str) -> str:
         """A function of the module."""
         t = self.type(elem)

@@ -432,33 +432,6 @@ def _integers(name: str, x: Any, y: Any) -> list[Any]:
     return [E.absolute(v) for v in pair]
 
 
-def bitwise_count(x: Any, /) -> Any:
-    """The number of ones in the binary form of the magnitude of each integer; uint8.
-
-    Raises:
-        ArgumentTypeError: for what is no integer.
-
-    Example:
-        >>> dd.bitwise_count(dd.array([7, -8]))
-        array([3, 1], dtype=uint8)
-    """
-    x = own(x)
-    dtype = dtype_of(x)
-    if not dtype.is_integer:
-        raise ArgumentTypeError(f"bitwise_count takes integers, not {dtype}")
-    bits = dtype.itemsize * 8
-    unsigned = dtypes.UNSIGNED[dtypes.INTS.index(dtype) % 4]
-    v = convert(E.absolute(x), unsigned)
-
-    def mask(byte: int) -> Any:
-        return ops.lit(int.from_bytes(bytes([byte]) * dtype.itemsize, "little"), unsigned)
-
-    v = v - E.bitwise_and(v >> 1, mask(0x55))
-    v = E.bitwise_and(v, mask(0x33)) + E.bitwise_and(v >> 2, mask(0x33))
-    v = E.bitwise_and(v + (v >> 4), mask(0x0F))
-    return convert((v * mask(1)) >> (bits - 8), dtypes.uint8)
-
-
 def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """NaN and the infinities replaced (by default with 0 and the largest numbers); the same shape and dtype.
 
@@ -557,7 +530,6 @@ def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any]) -> Any:
 
 
 __all__ = [
-    "bitwise_count",
     "cbrt",
     "copysign",
     "deg2rad",

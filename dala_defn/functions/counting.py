@@ -15,32 +15,11 @@ from dala_defn.functions.base import convert, dtype_of, literal, own, owned
 from dala_defn.functions.creation import full
 from dala_defn.functions.grids import linspace
 from dala_defn.functions.reduce import all as _all
-from dala_defn.functions.reduce import any as _any
 from dala_defn.functions.reduce import sum as _sum
-from dala_defn.functions.shape import broadcast_to, cut, ravel, reshape
-from dala_defn.functions.sorting import gather, searchsorted
+from dala_defn.functions.shape import cut, ravel
+from dala_defn.functions.sorting import searchsorted
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import show
-
-
-def isin(element: Any, test_elements: Any, *, invert: bool = False) -> Any:
-    """Whether each element is one of the others; a bool array of its shape. ``invert``: whether it is none of them.
-
-    Example:
-        >>> dd.isin(dd.array([1, 2, 3]), dd.array([2, 5]))
-        array([False,  True, False])
-    """
-    a, b = owned(element, test_elements)
-    b = ravel(b)
-    n = b.shape[0]
-    if isinstance(n, int) and n == 0:
-        out = broadcast_to(ops.lit(False, dtypes.bool_), tuple(a.shape))
-    elif isinstance(n, int) and n > 8:
-        line = OPS["sort"](b, axis=0)
-        out = gather(line, E.minimum(searchsorted(line, a), n - 1)) == a
-    else:
-        out = _any(reshape(a, (*a.shape, 1)) == b, -1)
-    return E.logical_not(out) if invert else out
 
 
 def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
@@ -177,5 +156,4 @@ __all__ = [
     "bincount",
     "histogram",
     "histogram_bin_edges",
-    "isin",
 ]

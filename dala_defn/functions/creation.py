@@ -93,35 +93,36 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     return full(shape, 1, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """An array of one value with the shape and (unless given) dtype of ``x``.
+def full_like(x: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+    """An array of one value with the dtype and shape of ``x``, unless they are given.
 
     Example:
         >>> dd.full_like(dd.array([1, 2]), 9)
         array([9, 9], dtype=int32)
     """
     x = value(x)
-    return full(tuple(x.shape), fill_value, dtype_of(x) if dtype is None else dtype, device=device)
+    sizes = tuple(x.shape) if shape is None else shape
+    return full(sizes, fill_value, dtype_of(x) if dtype is None else dtype, device=device)
 
 
-def zeros_like(x: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Zeros with the shape and (unless given) dtype of ``x``.
+def zeros_like(x: Any, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+    """Zeros with the dtype and shape of ``x``, unless they are given.
 
     Example:
         >>> dd.zeros_like(dd.array([1, 2]))
         array([0, 0], dtype=int32)
     """
-    return full_like(x, 0, dtype, device=device)
+    return full_like(x, 0, dtype, shape=shape, device=device)
 
 
-def ones_like(x: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Ones with the shape and (unless given) dtype of ``x``.
+def ones_like(x: Any, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+    """Ones with the dtype and shape of ``x``, unless they are given.
 
     Example:
         >>> dd.ones_like(dd.array([1, 2]))
         array([1, 1], dtype=int32)
     """
-    return full_like(x, 1, dtype, device=device)
+    return full_like(x, 1, dtype, shape=shape, device=device)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Any:

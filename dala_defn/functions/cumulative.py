@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dala_defn import dtypes
@@ -39,36 +39,33 @@ def cumsum(x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool 
     return OPS["cumsum"](x, axis=place, reverse=reverse)
 
 
-def scan_pairs(combine: Callable[[Any, Any], Any], x: Any, axis: int) -> Any:
-    """Running results of an associative function of two: one step for each doubling of the distance."""
-    n = x.shape[axis]
-    if not isinstance(n, int):
-        raise ShapeError(f"a running product along an axis of unknown size {n}", hint="a known size")
-    step = 1
-    while step < n:
-        joined = combine(cut(x, axis, 0, n - step), cut(x, axis, step, n))
-        x = concatenate([cut(x, axis, 0, step), joined], axis)
-        step *= 2
-    return x
-
-
 def cumprod(x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False) -> Any:
     """The running product along an axis (flattened by default), with the dtypes of ``sum``.
 
-    From the end with ``reverse``. Factors are multiplied in pairs, so that roundings (and what
-    overflows on the way) differ from one by one.
-
-    Raises:
-        ShapeError: along an axis of unknown size.
+    From the end with ``reverse``. Derivatives are exact where factors are 0.
 
     Example:
         >>> dd.cumprod(dd.array([1, 2, 3]))
         array([1, 2, 6], dtype=int32)
     """
     x, place = _along(_widened(x, dtype), axis)
-    if reverse:
-        return flip(scan_pairs(E.multiply, flip(x, place), place), place)
-    return scan_pairs(E.multiply, x, place)
+    return OPS["cumprod"](x, axis=place, reverse=reverse)
+
+
+def cumlogsumexp(x: Any, axis: int | None = None, *, reverse: bool = False) -> Any:
+    """The logarithm of the running sum of exponentials along an axis (flattened by default); nothing overflows.
+
+    From the end with ``reverse``. Integers and bool become float32.
+
+    Raises:
+        DTypeError: for complex numbers.
+
+    Example:
+        >>> dd.cumlogsumexp(dd.array([0.0, 0.0, 1000.0]))
+        array([0.000000e+00, 6.931472e-01, 1.000000e+03], dtype=float32)
+    """
+    x, place = _along(real(x), axis)
+    return OPS["cumlogsumexp"](x, axis=place, reverse=reverse)
 
 
 def _running_extreme(x: Any, axis: int | None, reverse: bool) -> Any:
@@ -497,6 +494,7 @@ def polyint(p: Any, m: int = 1) -> Any:
 __all__ = [
     "convolve",
     "correlate",
+    "cumlogsumexp",
     "cummax",
     "cummin",
     "cumprod",

@@ -116,14 +116,15 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     return zeros(shape, dtype, device=device)
 
 
-def empty_like(x: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Zeros with the shape and (unless given) dtype of ``x``.
+def empty_like(x: Any, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+    """Zeros with the dtype and shape of ``x``, unless they are given.
 
     Example:
         >>> dd.empty_like(dd.array([1, 2])).dtype
         int32
     """
-    return zeros(tuple(own(x).shape), dtype_of(own(x)) if dtype is None else dtype, device=device)
+    sizes = tuple(own(x).shape) if shape is None else shape
+    return zeros(sizes, dtype_of(own(x)) if dtype is None else dtype, device=device)
 
 
 def identity(n: Any, dtype: Any = None) -> Any:

@@ -77,7 +77,7 @@ def _parts(arrays: Any) -> list[Any]:
     return [own(a) for a in arrays]
 
 
-def vstack(arrays: Sequence[Any]) -> Any:
+def vstack(arrays: Sequence[Any], *, dtype: Any = None) -> Any:
     """Arrays joined as rows, along the first axis; vectors are rows.
 
     Example:
@@ -85,10 +85,10 @@ def vstack(arrays: Sequence[Any]) -> Any:
         array([[1, 2],
                [3, 4]], dtype=int32)
     """
-    return concatenate([atleast_2d(a) for a in _parts(arrays)], 0)
+    return concatenate([atleast_2d(a) for a in _parts(arrays)], 0, dtype=dtype)
 
 
-def hstack(arrays: Sequence[Any]) -> Any:
+def hstack(arrays: Sequence[Any], *, dtype: Any = None) -> Any:
     """Arrays joined along the second axis, vectors along their only one.
 
     Example:
@@ -96,7 +96,7 @@ def hstack(arrays: Sequence[Any]) -> Any:
         array([1, 2, 3], dtype=int32)
     """
     parts = [atleast_1d(a) for a in _parts(arrays)]
-    return concatenate(parts, 0 if parts and len(parts[0].shape) == 1 else 1)
+    return concatenate(parts, 0 if parts and len(parts[0].shape) == 1 else 1, dtype=dtype)
 
 
 def dstack(arrays: Sequence[Any]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dala_defn import ops
-from dala_defn.dtypes import int32
+from dala_defn.dtypes import as_dtype, int32
 from dala_defn.errors import ArgumentError, ShapeError
 from dala_defn.functions.base import convert, dtype_of, offset, operands, same, value
 from dala_defn.ops.spec import OPS
@@ -172,8 +172,8 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     return same(x) if sizes == tuple(x.shape) else OPS["broadcast_to"](x, shape=sizes)
 
 
-def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Any:
-    """Arrays joined along an axis (``None``: flattened first), promoted to one dtype.
+def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None) -> Any:
+    """Arrays joined along an axis (``None``: flattened first), promoted to one dtype, or converted to ``dtype``.
 
     Example:
         >>> dd.concatenate([dd.array([1]), dd.array([2, 3])])
@@ -184,12 +184,12 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Any:
     parts = [value(a) for a in arrays]
     if axis is None:
         parts, axis = [ravel(p) for p in parts], 0
-    parts = operands(*parts)
+    parts = operands(*parts) if dtype is None else [convert(p, as_dtype(dtype)) for p in parts]
     return OPS["concatenate"](*parts, axis=normalize_axis(axis, len(parts[0].shape)))
 
 
-def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
-    """Arrays of one shape joined along a new axis.
+def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
+    """Arrays of one shape joined along a new axis; dtypes as in ``concatenate``.
 
     Example:
         >>> dd.stack([dd.array([1, 2]), dd.array([3, 4])])
@@ -203,7 +203,7 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
         if tuple(p.shape) != tuple(parts[0].shape):
             raise ShapeError(f"stack: shapes {show(parts[0].shape)} and {show(p.shape)} differ")
     place = normalize_axis(axis, len(parts[0].shape) + 1)
-    return concatenate([expand_dims(p, place) for p in parts], place)
+    return concatenate([expand_dims(p, place) for p in parts], place, dtype=dtype)
 
 
 def split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from dala_defn import dtypes, ops
 from dala_defn.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -10,7 +10,7 @@ from dala_defn.functions import elementwise as E
 from dala_defn.functions.base import convert, dim_value, dtype_of, own, owned
 from dala_defn.functions.creation import arange, full
 from dala_defn.functions.reduce import sum as _sum
-from dala_defn.functions.shape import broadcast_to, concatenate, cut, flip, moveaxis, ravel, reshape, stack
+from dala_defn.functions.shape import broadcast_to, cut, flip, moveaxis, ravel, reshape, stack
 from dala_defn.ops.spec import OPS
 from dala_defn.shapes import Dim, normalize_axis, show
 
@@ -209,7 +209,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     return E.where(bins[0] <= bins[-1], up, down)
 
 
-def _sized(name: str, count: Any, given: int | None) -> int:
+def sized(name: str, count: Any, given: int | None) -> int:
     """The number of results: what is given, else what is counted, which only eager arrays allow."""
     if given is not None:
         if given < 0:
@@ -236,13 +236,14 @@ def flatnonzero(x: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
         array([ 1,  2, -1], dtype=int32)
     """
     mask = convert(ravel(own(x)), dtypes.bool_)
-    return _places("flatnonzero", mask, size, fill_value)
+    return places("flatnonzero", mask, size, fill_value)
 
 
-def _places(name: str, mask: Any, size: int | None, fill_value: Any) -> Any:
+def places(name: str, mask: Any, size: int | None, fill_value: Any) -> Any:
+    """The places of what is set in a vector of bools, and ``fill_value`` where there are fewer than ``size``."""
     n = mask.shape[0]
     rank = OPS["cumsum"](convert(mask, dtypes.int32), axis=0, reverse=False)
-    found = _sized(name, 0 if n == 0 else rank[-1] if size is None else None, size)
+    found = sized(name, 0 if n == 0 else rank[-1] if size is None else None, size)
     target = E.where(mask, rank - 1, found)
     blank = full((found,), convert(fill_value, dtypes.int32))
     if found == 0 or n == 0:
@@ -268,7 +269,7 @@ def nonzero(x: Any, *, size: int | None = None, fill_value: Any = 0) -> tuple[An
     if not x.shape:
         raise ShapeError("nonzero of an array of rank 0", hint="dd.atleast_1d(x)")
     fills = list(fill_value) if isinstance(fill_value, (tuple, list)) else [fill_value] * len(x.shape)
-    flat = _places("nonzero", convert(ravel(x), dtypes.bool_), size, -1)
+    flat = places("nonzero", convert(ravel(x), dtypes.bool_), size, -1)
     empty = flat < 0
     out: list[Any] = []
     rest = E.where(empty, 0, flat)
@@ -323,7 +324,7 @@ def compress(condition: Any, x: Any, axis: int | None = None, *, size: int | Non
     mask = convert(own(condition), dtypes.bool_)
     if len(mask.shape) != 1:
         raise ShapeError(f"compress: the condition {show(mask.shape)} is no vector")
-    at = _places("compress", mask, size, -1)
+    at = places("compress", mask, size, -1)
     picked = gather(x, at, place, "fill" if at.shape[0] == 0 else "clip")
     lost = reshape(at < 0, tuple(-1 if i == place else 1 for i in range(len(x.shape))))
     return E.where(lost, convert(fill_value, dtype_of(x)), picked)
@@ -340,134 +341,6 @@ def extract(condition: Any, x: Any, *, size: int | None = None, fill_value: Any 
     return compress(ravel(own(condition)), ravel(own(x)), 0, size=size, fill_value=fill_value)
 
 
-class UniqueAll(NamedTuple):
-    """What ``unique_all`` gives."""
-
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
-
-
-class UniqueCounts(NamedTuple):
-    """What ``unique_counts`` gives."""
-
-    values: Any
-    counts: Any
-
-
-class UniqueInverse(NamedTuple):
-    """What ``unique_inverse`` gives."""
-
-    values: Any
-    inverse_indices: Any
-
-
-def _unique(name: str, x: Any, size: int | None, fill_value: Any, nan_once: bool) -> UniqueAll:
-    x = own(x)
-    flat = ravel(x)
-    n = flat.shape[0]
-    if isinstance(n, int) and n == 0:
-        found = _sized(name, 0, size)
-        zeros = full((found,), 0, dtypes.int32)
-        fill = convert(0 if fill_value is None else fill_value, dtype_of(x))
-        return UniqueAll(full((found,), fill), zeros, full(tuple(x.shape), 0, dtypes.int32), zeros)
-    order = OPS["argsort"](flat, axis=0)
-    line = gather(flat, order)
-    high, low = cut(line, 0, 1, n), cut(line, 0, 0, n - 1)
-    new = E.not_equal(high, low)
-    if nan_once and dtype_of(x).is_float:
-        new = E.logical_and(new, E.logical_not(E.logical_and(E.isnan(high), E.isnan(low))))
-    first = concatenate([broadcast_to(ops.lit(True, dtypes.bool_), (1,)), new])
-    group = OPS["cumsum"](convert(first, dtypes.int32), axis=0, reverse=False) - 1
-    found = _sized(name, group[-1] + 1 if size is None else None, size)
-    blank = full((found,), -1, dtypes.int32)
-    target = E.where(first, group, found)
-    starts = OPS["scatter_set"](blank, target, arange(n), axis=0, batch_dims=0, mode="fill") if found else blank
-    empty = starts < 0
-    at = gather(order, starts) if found else blank
-    values = gather(line, starts, 0, "clip" if found else "fill")
-    if fill_value is not None:
-        values = E.where(empty, convert(fill_value, dtype_of(x)), values)
-    elif found:
-        values = E.where(empty, line[0], values)  # the smallest, as there is always one
-    nothing = full((found,), 0, dtypes.int32)
-    ones = full((n,), 1, dtypes.int32)
-    counts = OPS["scatter_add"](nothing, group, ones, axis=0, batch_dims=0, mode="fill") if found else nothing
-    inverse = OPS["scatter_set"](full((n,), 0, dtypes.int32), order, group, axis=0, batch_dims=0, mode="clip")
-    return UniqueAll(values, E.where(empty, 0, at), reshape(inverse, tuple(x.shape)), counts)
-
-
-def unique(
-    x: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    *,
-    equal_nan: bool = True,
-    size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
-    """The different elements in ascending order; also the first place of each, where each went, and how often.
-
-    Inside ``@defn`` ``size`` is needed: that many, the largest left out, and ``fill_value`` (by default the smallest
-    element) where there are fewer.
-
-    Raises:
-        ArgumentTypeError: without ``size`` while tracing.
-
-    Example:
-        >>> dd.unique(dd.array([3, 1, 3]), return_counts=True)
-        (array([1, 3], dtype=int32), array([1, 2], dtype=int32))
-    """
-    out = _unique("unique", x, size, fill_value, equal_nan)
-    wanted = (return_index, return_inverse, return_counts)
-    parts = [part for part, want in zip(out[1:], wanted, strict=True) if want]
-    return (out.values, *parts) if parts else out.values
-
-
-def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
-    """The different elements, the first place of each, where each went, and how often; every NaN is different.
-
-    Example:
-        >>> dd.unique_all(dd.array([3, 1, 3])).inverse_indices
-        array([1, 0, 1], dtype=int32)
-    """
-    return _unique("unique_all", x, size, fill_value, False)
-
-
-def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
-    """The different elements in ascending order, and how often each occurs; every NaN is different.
-
-    Example:
-        >>> dd.unique_counts(dd.array([3, 1, 3])).counts
-        array([1, 2], dtype=int32)
-    """
-    out = _unique("unique_counts", x, size, fill_value, False)
-    return UniqueCounts(out.values, out.counts)
-
-
-def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
-    """The different elements in ascending order, and where each element went; every NaN is different.
-
-    Example:
-        >>> dd.unique_inverse(dd.array([3, 1, 3])).values
-        array([1, 3], dtype=int32)
-    """
-    out = _unique("unique_inverse", x, size, fill_value, False)
-    return UniqueInverse(out.values, out.inverse_indices)
-
-
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The different elements in ascending order; every NaN is different.
-
-    Example:
-        >>> dd.unique_values(dd.array([3, 1, 3]))
-        array([1, 3], dtype=int32)
-    """
-    return _unique("unique_values", x, size, fill_value, False).values
-
-
 __all__ = [
     "argpartition",
     "argsort",
@@ -482,10 +355,5 @@ __all__ = [
     "searchsorted",
     "sort",
     "top_k",
-    "unique",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
     "where",
 ]

@@ -193,7 +193,9 @@ def _known(x: Any, mask: Any = None) -> tuple[Any, Any]:
     return x, there if mask is None else E.logical_and(there, mask)
 
 
-def nansum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False, *, where: Any = None) -> Any:
+def nansum(
+    x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
+) -> Any:
     """``sum`` with NaN taken as 0.
 
     Example:
@@ -201,10 +203,12 @@ def nansum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False,
         array(1., dtype=float32)
     """
     x, there = _known(x, where)
-    return R.sum(x, axis, dtype, keepdims, where=there)
+    return R.sum(x, axis, dtype, keepdims, initial=initial, where=there)
 
 
-def nanprod(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False, *, where: Any = None) -> Any:
+def nanprod(
+    x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
+) -> Any:
     """``prod`` with NaN taken as 1.
 
     Example:
@@ -212,35 +216,38 @@ def nanprod(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False
         array(2., dtype=float32)
     """
     x, there = _known(x, where)
-    return R.prod(x, axis, dtype, keepdims, where=there)
+    return R.prod(x, axis, dtype, keepdims, initial=initial, where=there)
 
 
-def _nan_extreme(f: Callable[..., Any], x: Any, axis: Axis, keepdims: bool, high: bool) -> Any:
-    x, there = _known(x)
+def _nan_extreme(
+    f: Callable[..., Any], x: Any, axis: Axis, keepdims: bool, high: bool, initial: Any, where: Any
+) -> Any:
+    x, there = _known(x, where)
     if not dtype_of(x).is_float:
-        return f(x, axis, keepdims)
-    out = f(E.where(there, x, -math.inf if high else math.inf), axis, keepdims)
-    return E.where(R.any(there, axis, keepdims), out, math.nan)
+        return f(x, axis, keepdims, initial=initial, where=where)
+    filled = E.where(there, x, -math.inf if high else math.inf)
+    out = f(filled, axis, keepdims, initial=initial)
+    return E.where(R.any(there, axis, keepdims), out, math.nan) if initial is None else out
 
 
-def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The largest of what is not NaN over axes; NaN where nothing else is there.
+def nanmax(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
+    """The largest of what is not NaN over axes; NaN where nothing else is there and ``initial`` is not given.
 
     Example:
         >>> dd.nanmax(dd.array([1.0, dd.nan]))
         array(1., dtype=float32)
     """
-    return _nan_extreme(R.max, x, axis, keepdims, True)
+    return _nan_extreme(R.max, x, axis, keepdims, True, initial, where)
 
 
-def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The smallest of what is not NaN over axes; NaN where nothing else is there.
+def nanmin(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
+    """The smallest of what is not NaN over axes; NaN where nothing else is there and ``initial`` is not given.
 
     Example:
         >>> dd.nanmin(dd.array([1.0, dd.nan]))
         array(1., dtype=float32)
     """
-    return _nan_extreme(R.min, x, axis, keepdims, False)
+    return _nan_extreme(R.min, x, axis, keepdims, False, initial, where)
 
 
 def _nan_arg(f: Callable[..., Any], x: Any, axis: int | None, keepdims: bool, high: bool) -> Any:
@@ -287,26 +294,45 @@ def nanmean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False
     return R.mean(x, axis, dtype, keepdims, where=there)
 
 
-def nanvar(x: Any, axis: Axis = None, ddof: Any = 0, keepdims: bool = False) -> Any:
+def nanvar(
+    x: Any,
+    axis: Axis = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    dtype: Any = None,
+    where: Any = None,
+    correction: Any = None,
+) -> Any:
     """The variance of what is not NaN over axes; NaN where too little is there.
 
     Example:
         >>> dd.nanvar(dd.array([1.0, dd.nan, 3.0]))
         array(1., dtype=float32)
     """
-    x, there = _known(x)
-    out = R.var(x, axis, ddof, keepdims, where=there)
+    x, there = _known(x, where)
+    ddof = ddof if correction is None else correction
+    out = R.var(x, axis, ddof, keepdims, dtype=dtype, where=there)
     return E.where(R.count_nonzero(there, axis, keepdims) > ddof, out, math.nan)
 
 
-def nanstd(x: Any, axis: Axis = None, ddof: Any = 0, keepdims: bool = False) -> Any:
+def nanstd(
+    x: Any,
+    axis: Axis = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    dtype: Any = None,
+    where: Any = None,
+    correction: Any = None,
+) -> Any:
     """The standard deviation of what is not NaN over axes; NaN where too little is there.
 
     Example:
         >>> dd.nanstd(dd.array([1.0, dd.nan, 3.0]))
         array(1., dtype=float32)
     """
-    return E.sqrt(nanvar(x, axis, ddof, keepdims))
+    return E.sqrt(nanvar(x, axis, ddof, keepdims, dtype=dtype, where=where, correction=correction))
 
 
 def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Any:

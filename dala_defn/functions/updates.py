@@ -44,23 +44,18 @@ def _add(x: Any, k: Any, v: Any) -> Any:
 def _by_product(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
     def update(x: Any, k: Any, v: Any) -> Any:
         ones = broadcast_to(convert(1, dtype_of(x)), tuple(x.shape))
+        if dtype_of(x).kind != "c":
+            return f(x, _mul(ones, k, v))
         return f(x, _scatter("scatter_set", ones, *_segments(k, v)))
 
     return update
 
 
-def _max(x: Any, k: Any, v: Any) -> Any:
-    """Writes in ascending order of value: the last one to a place is its largest."""
-    by_value = OPS["argsort"](v, axis=0)
-    then = OPS["argsort"](OPS["gather"](k, by_value, axis=0, batch_dims=0, mode="clip"), axis=0)
-    order = OPS["gather"](by_value, then, axis=0, batch_dims=0, mode="clip")
-    k, v = (OPS["gather"](a, order, axis=0, batch_dims=0, mode="clip") for a in (k, v))
-    return E.maximum(x, _scatter("scatter_set", x, k, v))
+def _primitive(op: str) -> Callable[[Any, Any, Any], Any]:
+    return lambda x, k, v: _scatter(op, x, k, v)
 
 
-def _min(x: Any, k: Any, v: Any) -> Any:
-    turned = E.negative if dtype_of(x).is_inexact else E.bitwise_not
-    return turned(_max(turned(x), k, turned(v)))
+_max, _min, _mul = _primitive("scatter_max"), _primitive("scatter_min"), _primitive("scatter_mul")
 
 
 class At:
@@ -113,7 +108,8 @@ class At:
             >>> dd.ones(3).at[dd.array([0, 0])].multiply(3.0)
             array([9., 1., 1.], dtype=float32)
         """
-        return self._update(_by_product(E.multiply), E.multiply, values, mode)
+        by_one = _by_product(E.multiply) if dtype_of(own(self._x)).kind == "c" else _mul
+        return self._update(by_one, E.multiply, values, mode)
 
     def divide(self, values: Any, *, mode: str = "error") -> Any:
         """The array divided by ``values`` (broadcast) at the index, by their product for duplicates.
@@ -140,7 +136,7 @@ class At:
         return self._update(_by_product(E.power), E.power, values, mode)
 
     def max(self, values: Any, *, mode: str = "error") -> Any:
-        """The larger of the array and ``values`` (broadcast) at the index; NaN wins.
+        """The larger of the array and ``values`` (broadcast) at the index; NaN wins, ties share the derivative.
 
         Example:
             >>> dd.zeros(2).at[dd.array([0, 0])].max(dd.array([3.0, 2.0]))
@@ -149,7 +145,7 @@ class At:
         return self._update(_max, E.maximum, values, mode)
 
     def min(self, values: Any, *, mode: str = "error") -> Any:
-        """The smaller of the array and ``values`` (broadcast) at the index; NaN wins.
+        """The smaller of the array and ``values`` (broadcast) at the index; NaN wins, ties share the derivative.
 
         Example:
             >>> dd.zeros(2).at[dd.array([0, 0])].min(dd.array([-3.0, 2.0]))

@@ -3,18 +3,26 @@
 from dala_defn import ir
 from dala_defn.ops import (
     binary,
+    bits,
     contraction,
     control,
     creation,
     effects,
+    factors,
+    fourier,
     fused,
+    general,
     indexing,
     movement,
+    orthogonal,
     parts,
     random,
+    recurrence,
     reduction,
+    spectral,
     structure,
     unary,
+    updates,
     window,
 )
 from dala_defn.ops.bind import bind, current_trace, install_eager, pop_trace, push_trace
@@ -23,18 +31,26 @@ from dala_defn.ops.spec import OPS, OpSpec
 
 FAMILIES = (
     binary,
+    bits,
     contraction,
     control,
     creation,
     effects,
+    factors,
+    fourier,
     fused,
+    general,
     indexing,
     movement,
+    orthogonal,
     parts,
     random,
+    recurrence,
     reduction,
+    spectral,
     structure,
     unary,
+    updates,
     window,
 )
 

@@ -52,7 +52,7 @@ def _gather_infer(x: Type, indices: Type, *, axis: int, batch_dims: int, mode: s
     return (Type(x.dtype, shape),)
 
 
-def _resolve(indices: Array, n: int, mode: str) -> tuple[Array, Array]:
+def resolve(indices: Array, n: int, mode: str) -> tuple[Array, Array]:
     """Indices that are safe to use, and which of them count."""
     at = indices.astype(object) if indices.dtype == np.uint64 else indices.astype(np.int64)
     inside = np.asarray((at >= 0) & (at < n), bool)
@@ -65,7 +65,7 @@ def _resolve(indices: Array, n: int, mode: str) -> tuple[Array, Array]:
     return safe, np.ones_like(inside) if mode == "clip" else inside
 
 
-def _split(x: Array, indices: Array, axis: int, batch_dims: int) -> tuple[Array, Array, tuple[int, ...]]:
+def split(x: Array, indices: Array, axis: int, batch_dims: int) -> tuple[Array, Array, tuple[int, ...]]:
     """x as (batch, pre, n, post), indices as (batch, k), and the shape of the batch, pre, k, post result."""
     lead, pre, post = x.shape[:batch_dims], x.shape[batch_dims:axis], x.shape[axis + 1 :]
     b, p, q = (int(np.prod(s, dtype=np.int64)) for s in (lead, pre, post))
@@ -78,8 +78,8 @@ def _split(x: Array, indices: Array, axis: int, batch_dims: int) -> tuple[Array,
 
 
 def _gather(x: Array, indices: Array, *, axis: int, batch_dims: int, mode: str) -> Array:
-    rows, at, shape = _split(x, indices, axis, batch_dims)
-    safe, inside = _resolve(at, rows.shape[2], mode)
+    rows, at, shape = split(x, indices, axis, batch_dims)
+    safe, inside = resolve(at, rows.shape[2], mode)
     if rows.shape[2] == 0:
         rows = np.zeros((rows.shape[0], rows.shape[1], 1, rows.shape[3]), x.dtype)
     out = np.stack([rows[b][:, safe[b], :] for b in range(len(rows))]) if len(rows) else rows[:, :, :0, :]
@@ -166,7 +166,9 @@ gather: OpSpec = define(
 )
 
 
-def _scatter_infer(name: str, accepts: Sequence[DType]) -> Any:
+def scatter_infer(name: str, accepts: Sequence[DType]) -> Any:
+    """The type rule of a scatter."""
+
     def infer(x: Type, i: Type, u: Type, *, axis: int, batch_dims: int, mode: str) -> tuple[Type, ...]:
         check_dtype(name, x.dtype, accepts)
         check_same_dtype(name, (x, u))
@@ -182,8 +184,8 @@ def _scatter_infer(name: str, accepts: Sequence[DType]) -> Any:
 
 def _scatter(name: str) -> Any:
     def reference(x: Array, indices: Array, updates: Array, *, axis: int, batch_dims: int, mode: str) -> Array:
-        rows, at, _ = _split(x, indices, axis, batch_dims)
-        safe, inside = _resolve(at, rows.shape[2], mode)
+        rows, at, _ = split(x, indices, axis, batch_dims)
+        safe, inside = resolve(at, rows.shape[2], mode)
         low = x.dtype in (np.float16, ARRAYS[10].dtype)
         out = rows.astype(np.float32) if low and name == "scatter_add" else rows.copy()
         news = updates.reshape(rows.shape[0], rows.shape[1], at.shape[1], rows.shape[3])
@@ -199,7 +201,8 @@ def _scatter(name: str) -> Any:
     return reference
 
 
-def _scatter_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
+def scatter_cases(rng: np.random.Generator, dtype: DType) -> Iterator[Case]:
+    """Cases of a scatter: every mode, duplicates, indices out of range."""
     for case in _index_cases(rng, dtype):
         x, i = case.args
         shape = _gather_shape("scatter", Type(dtype, x.shape), Type(int32, i.shape), mode="clip", **_axes(case.attrs))
@@ -213,7 +216,9 @@ def _axes(attrs: Any) -> dict[str, int]:
     return {"axis": attrs["axis"], "batch_dims": attrs["batch_dims"]}
 
 
-def _scatter_batch(name: str) -> Any:
+def scatter_batch(name: str) -> Any:
+    """The batching rule of a scatter."""
+
     def batch(
         n: Any, args: Sequence[Any], batched: Sequence[bool], *, axis: int, batch_dims: int, mode: str
     ) -> tuple[Any, ...]:
@@ -224,10 +229,10 @@ def _scatter_batch(name: str) -> Any:
 
 
 def _scatter_add_vjp(ct: Any, x: Any, i: Any, u: Any, y: Any, **attrs: Any) -> tuple[Any, ...]:
-    return (ct, None, _taken(ct, i, attrs))
+    return (ct, None, taken(ct, i, attrs))
 
 
-def _taken(ct: Any, i: Any, attrs: Any) -> Any:
+def taken(ct: Any, i: Any, attrs: Any) -> Any:
     """What a scatter's updates receive: nothing for those that were dropped."""
     return _gather_jvp((ct, None), ct, i, None, **attrs)[0]
 
@@ -254,14 +259,14 @@ scatter_add: OpSpec = define(
     attrs={"axis": "int", "batch_dims": "int", "mode": "str"},
     accepts=NUMBERS,
     result="own",
-    infer=_scatter_infer("scatter_add", NUMBERS),
+    infer=scatter_infer("scatter_add", NUMBERS),
     reference=_scatter("scatter_add"),
     vjp=_scatter_add_vjp,
     jvp=_scatter_jvp("scatter_add"),
-    batch=_scatter_batch("scatter_add"),
+    batch=scatter_batch("scatter_add"),
     fusion="opaque",
     flops=lambda i, o, a: size(i[2].shape),
-    sample=_scatter_cases,
+    sample=scatter_cases,
     ulp=4,
     magnitude=_scatter_magnitude,
     doc="The first operand with updates (third) added at indices (second) along an axis; every duplicate counts. "
@@ -279,7 +284,7 @@ def _scatter_set_vjp(ct: Any, x: Any, i: Any, u: Any, y: Any, **attrs: Any) -> t
     untouched = OPS["less"](stayed, lit(0, int32))
     won = OPS["equal"](gather(stayed, i, **attrs), number)
     zero = lit(0, ct.dtype)
-    return (OPS["select"](untouched, ct, zero), None, OPS["select"](won, _taken(ct, i, attrs), zero))
+    return (OPS["select"](untouched, ct, zero), None, OPS["select"](won, taken(ct, i, attrs), zero))
 
 
 scatter_set: OpSpec = define(
@@ -289,14 +294,14 @@ scatter_set: OpSpec = define(
     attrs={"axis": "int", "batch_dims": "int", "mode": "str"},
     accepts=ELEMENTS,
     result="own",
-    infer=_scatter_infer("scatter_set", ELEMENTS),
+    infer=scatter_infer("scatter_set", ELEMENTS),
     reference=_scatter("scatter_set"),
     vjp=_scatter_set_vjp,
     jvp=_scatter_jvp("scatter_set"),
-    batch=_scatter_batch("scatter_set"),
+    batch=scatter_batch("scatter_set"),
     fusion="opaque",
     flops=no_flops,
-    sample=_scatter_cases,
+    sample=scatter_cases,
     ulp=0,
     doc="The first operand with updates (third) written at indices (second) along an axis; of several the last in "
     "row-major order stays. An index out of range is clamped (``clip``), dropped (``fill``) or an error (``error``).",
@@ -334,11 +339,11 @@ def _linear_index(x: Any, starts: Any, sizes: Shape) -> Any:
     for axis in range(rank):
         start = OPS["slice"](starts, start=(0, axis), stop=(starts.shape[0], axis + 1), step=(1, 1))
         start = reshape(OPS["cast"](start, dtype=_INT64), shape=(starts.shape[0], *(1,) * rank))
-        room = _dim_value(full[axis] - sizes[axis])
+        room = dim_value(full[axis] - sizes[axis])
         start = OPS["minimum"](OPS["maximum"](start, lit(0, _INT64)), room)
         step = lit(1, _INT64)
         for d in full[axis + 1 :]:
-            step = step * _dim_value(d)
+            step = step * dim_value(d)
         part = (start + reshape(iota(shape=(sizes[axis],), axis=0, dtype=_INT64), shape=_column(sizes, axis))) * step
         total = part if total is None else total + part
     if total is None:
@@ -353,7 +358,8 @@ def _column(sizes: Shape, axis: int) -> Shape:
     return (1, *(sizes[i] if i == axis else 1 for i in range(len(sizes))))
 
 
-def _dim_value(d: Dim) -> Any:
+def dim_value(d: Dim) -> Any:
+    """A size as an int64 scalar."""
     if isinstance(d, int):
         return lit(d, _INT64)
     return OPS["sum"](broadcast_to(lit(1, _INT64), shape=(d,)), axes=(0,))

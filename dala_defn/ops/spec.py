@@ -162,6 +162,8 @@ class OpSpec:
             magnitudes for reductions and contractions, see ``magnitude``).
         ulp_complex: the same for complex operands; either part of the result counts in units of the whole's magnitude.
         magnitude: ``(*arrays, **attrs) -> array`` what the error scales with, or ``None`` for the result itself.
+        determined: ``(*arrays, **attrs) -> bool`` whether rounding leaves the result at these operands within ``ulp``
+            (a matrix without an inverse has factors that it does not), or ``None`` for always.
         doc: one or more sentences; ``example``: a line that is run by a test; ``since``: version.
     """
 
@@ -184,13 +186,14 @@ class OpSpec:
     ulp: float
     ulp_complex: float
     magnitude: Callable[..., Array] | None
+    determined: Callable[..., bool] | None
     doc: str
     example: str
     since: str
 
     def __post_init__(self) -> None:
         for f in fields(self):
-            if getattr(self, f.name) is None and f.name != "magnitude":
+            if getattr(self, f.name) is None and f.name not in ("magnitude", "determined"):
                 raise TypeError(f"op {self.name}: the field {f.name} is missing")
         for attr, kind in self.attrs.items():
             if kind not in ATTR_KINDS:
@@ -223,6 +226,7 @@ def define(**given: Any) -> OpSpec:
         TypeError: when a field is missing or unknown, or the name or code is taken.
     """
     given.setdefault("magnitude", None)
+    given.setdefault("determined", None)
     given.setdefault("cost", 1)
     given.setdefault("kernel", ())
     given.setdefault("ulp_complex", given.get("ulp"))

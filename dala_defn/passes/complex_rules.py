@@ -486,8 +486,70 @@ def _prod(x: Pair, *, axes: tuple[int, ...]) -> Pair:
     return Pair(*(OPS["reshape"](v, shape=lead) for v in rows))
 
 
+def _cut(x: Pair, axis: int, start: int, stop: int) -> Pair:
+    shape = list(x.re.shape)
+    low = [0] * len(shape)
+    low[axis], shape[axis] = start, stop
+    out: Pair = _each("slice")(x, start=tuple(low), stop=tuple(shape), step=(1,) * len(shape))
+    return out
+
+
+def _doubling(combine: Callable[..., tuple[Pair, ...]], state: tuple[Pair, ...], axis: int, reverse: bool) -> Any:
+    """Running results of what combines two stretches, by one step for each doubling of their length."""
+    n = state[0].re.shape[axis]
+    if not isinstance(n, int):
+        raise ShapeError(f"a recurrence of complex numbers along a size {n} that is not known", hint="a known size")
+    turn = _each("flip")
+    state = tuple([turn(v, axes=(axis,)) for v in state]) if reverse else state
+    step = 1
+    while step < n:
+        new = combine([_cut(v, axis, 0, n - step) for v in state], [_cut(v, axis, step, n) for v in state])
+        state = tuple([_joined(_cut(v, axis, 0, step), w, axis) for v, w in zip(state, new, strict=True)])
+        step *= 2
+    return turn(state[-1], axes=(axis,)) if reverse else state[-1]
+
+
+def _cumprod(x: Pair, *, axis: int, reverse: bool) -> Any:
+    return _doubling(lambda a, b: (mul(a[0], b[0]),), (x,), axis, reverse)
+
+
+def _sound(x: Pair, y: Pair) -> Pair:
+    """The product, 0 where either is."""
+    zero, product = _or(_is_zero(x), _is_zero(y)), mul(x, y)
+    return Pair(_where(zero, 0.0, product.re), _where(zero, 0.0, product.im))
+
+
+def _linear_scan(factors: Pair, terms: Pair, *, axis: int, reverse: bool) -> Any:
+    def combine(before: Any, after: Any) -> tuple[Pair, ...]:
+        return _sound(before[0], after[0]), add(after[1], _sound(after[0], before[1]))
+
+    return _doubling(combine, (factors, terms), axis, reverse)
+
+
 def _joined(x: Pair, y: Pair, axis: int) -> Pair:
     return Pair(*(OPS["concatenate"](a, b, axis=axis) for a, b in zip(x, y, strict=True)))
+
+
+def _matrix(name: str) -> Callable[..., Pair]:
+    """The op itself, on one real array with the parts in its last axis."""
+
+    def rule(*xs: Pair, pairs: bool, **attrs: Any) -> Pair:
+        shapes = [(*x.re.shape, 1) for x in xs]
+        whole = [
+            OPS["concatenate"](*(OPS["reshape"](v, shape=shape) for v in x), axis=len(shape) - 1)
+            for x, shape in zip(xs, shapes, strict=True)
+        ]
+        out = OPS[name](*whole, pairs=True, **attrs)
+        shape = out.shape[:-1]
+        start, step = (0,) * len(shape), (1,) * (len(shape) + 1)
+        return Pair(
+            *(
+                OPS["reshape"](OPS["slice"](out, start=(*start, i), stop=(*shape, i + 1), step=step), shape=shape)
+                for i in (0, 1)
+            )
+        )
+
+    return rule
 
 
 _PARTWISE = (
@@ -501,6 +563,7 @@ RULES: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (add, sub, neg, mul, mul_strong_zero, div, conj, equal, not_equal, isfinite, isnan)},
     **{f.__name__: f for f in (sqrt, rsqrt, log, log1p, exp, expm1, power, sin, cos, tan, sinh, cosh, tanh)},
     **{f.__name__: f for f in (arcsin, arccos, arctan, arcsinh, arccosh, arctanh)},
+    **{s.name: _matrix(s.name) for s in OPS.values() if s.family == "matrix"},
     "abs": abs_,
     "real": lambda x: x.re,
     "imag": lambda x: x.im,
@@ -508,4 +571,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "constant": _constant,
     "cast": _cast,
     "prod": _prod,
+    "cumprod": _cumprod,
+    "linear_scan": _linear_scan,
 }

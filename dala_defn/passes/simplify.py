@@ -6,6 +6,7 @@ That is why many well-known ones are absent: ``x * 0``, ``x - x``, ``x / x``, ``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -115,6 +116,24 @@ def _stretched(name: str) -> Any:
     return replacement
 
 
+def _whole(m: Match) -> bool:
+    """Whether a joined value is cut out of one: two parts side by side, all of the rest."""
+    first, second = (v.node for v in m.node.inputs)
+    assert first is not None and second is not None
+    axis, shape = m.attrs["axis"], m.x.shape
+    ones = (1,) * len(shape)
+    middle = first.attrs["stop"][axis]
+
+    def part(start: Any, stop: Any) -> tuple[Any, ...]:
+        def end(d: Any, rest: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(d if i == axis else r for i, r in enumerate(rest))
+
+        return end(start, (0,) * len(shape)), end(stop, shape), ones
+
+    cuts = [tuple(tuple(n.attrs[k]) for k in ("start", "stop", "step")) for n in (first, second)]
+    return cuts == [part(0, middle), part(middle, shape[axis])]
+
+
 def _is_integer(m: Match) -> bool:
     return m.x.dtype.is_integer
 
@@ -166,6 +185,7 @@ RULES: list[Rule] = [
     rule("flip-flip", P.flip(P.flip(x)), x, _same_flip),
     rule("flip-nothing", P.flip(x), x, _nothing_to_flip),
     rule("concatenate-one", P.concatenate(x), x),
+    rule("concatenate-parts", P.concatenate(P.slice(x), P.slice(x)), x, _whole),
     *(rule(f"{op}-nothing", getattr(P, op)(x), x, _no_axes) for op in REDUCTIONS),
     *(rule(f"{op}-ones", getattr(P, op)(x), _reshaped, _only_ones) for op in REDUCTIONS),
 ]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dala_defn import dtypes, special
+from dala_defn import dtypes, linalg, special
 from dala_defn import functions as F
 from dala_defn.dtypes import DType
-from dala_defn.errors import ArgumentTypeError, ShapeError
+from dala_defn.errors import ArgumentError, ArgumentTypeError, ShapeError
 from dala_defn.functions.base import convert, own
 from dala_defn.ops.spec import OPS
 from dala_defn.random.keys import checked, split
@@ -214,26 +214,65 @@ def truncated_normal(k: Any, lower: Any, upper: Any, shape: Any = None, dtype: A
     return convert(F.clip(root * special.erfinv(u), low, high), to)
 
 
-def multivariate_normal(k: Any, mean: Any, cholesky: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Normal vectors of this mean, whose covariance is ``L @ L.T`` for the lower triangle ``L`` given as ``cholesky``.
+def multivariate_normal(
+    k: Any,
+    mean: Any,
+    cov: Any = None,
+    shape: Any = None,
+    dtype: Any = None,
+    *,
+    method: str = "cholesky",
+    cholesky: Any = None,
+) -> Any:
+    """Normal vectors of this mean and covariance.
 
-    ``shape`` is that before the vectors' own axis: by default what the leading axes of ``mean`` and ``cholesky`` give.
+    Args:
+        k: a key.
+        mean: (…, n).
+        cov: (…, n, n), of which the lower triangle is read.
+        shape: that before the vectors' own axis: by default what the leading axes of mean and covariance give.
+        dtype: of the result, float32 by default.
+        method: how a root of the covariance is found. ``"cholesky"`` is the fastest, and needs a positive definite one;
+            ``"eigh"`` and ``"svd"`` take one without an inverse too. A covariance with negative eigenvalues gives NaN,
+            but for ``"svd"``, which takes their sizes.
+        cholesky: in the place of ``cov``, the lower triangle ``L`` of ``cov = L @ L.T``, where it is known.
 
     Raises:
-        ShapeError: when ``mean`` (…, n) and ``cholesky`` (…, n, n) do not fit.
+        ShapeError: when mean and covariance do not fit.
+        ArgumentError: for another method, or without one of ``cov`` and ``cholesky``.
 
     Example:
         >>> dd.random.multivariate_normal(dd.random.key(0), dd.zeros(2), dd.eye(2), (3,)).shape
         (3, 2)
     """
+    if (cov is None) == (cholesky is None):
+        raise ArgumentError("multivariate_normal takes either cov or cholesky")
+    if method not in ("cholesky", "eigh", "svd"):
+        raise ArgumentError(f"multivariate_normal: method={method!r}", hint='"cholesky", "eigh" or "svd"')
     to, wide = _float("multivariate_normal", dtype)
-    mu, root = convert(own(mean), wide), convert(own(cholesky), wide)
-    if len(mu.shape) < 1 or len(root.shape) < 2 or tuple(root.shape[-2:]) != (mu.shape[-1],) * 2:
-        raise ShapeError(f"multivariate_normal: a mean {show(mu.shape)} with a triangle {show(root.shape)}")
-    lead = broadcast_shapes(tuple(mu.shape[:-1]), tuple(root.shape[:-2]))
+    mu, square = convert(own(mean), wide), convert(own(cov if cholesky is None else cholesky), wide)
+    if len(mu.shape) < 1 or len(square.shape) < 2 or tuple(square.shape[-2:]) != (mu.shape[-1],) * 2:
+        raise ShapeError(f"multivariate_normal: a mean {show(mu.shape)} with matrices {show(square.shape)}")
+    lead = broadcast_shapes(tuple(mu.shape[:-1]), tuple(square.shape[:-2]))
     sizes = lead if shape is None else as_shape(shape)
     z = normal(k, (*sizes, mu.shape[-1]), wide)
+    root = square if cholesky is not None else _root(square, method)
     return convert(mu + F.einsum("...ij,...j->...i", root, z), to)
+
+
+def _root(cov: Any, method: str) -> Any:
+    """An R with ``R @ R.T`` the covariance."""
+    if method == "cholesky":
+        return linalg.cholesky(cov)
+    if method == "svd":
+        low = F.tril(cov)
+        u, s, _ = linalg.svd(low + F.matrix_transpose(F.tril(cov, -1)))
+        return u * F.expand_dims(F.sqrt(s), -2)
+    w, v = linalg.eigh(cov)
+    # An eigenvalue of 0 may come out a little below.
+    least = -10 * F.finfo(w.dtype).eps * cov.shape[-1] * F.max(F.absolute(w), -1, keepdims=True, initial=0)
+    size = F.where(w < least, math.nan, F.maximum(w, 0))
+    return v * F.expand_dims(F.sqrt(size), -2)
 
 
 _ROUNDS = 10  # a round fails at most one time in twenty

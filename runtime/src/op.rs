@@ -61,6 +61,8 @@ pub enum Family {
     Random,
     Structure,
     Effect,
+    Matrix,
+    Fourier,
 }
 
 /// An elementwise op of family `unary`.
@@ -96,6 +98,8 @@ pub enum Unary {
     Isfinite,
     Isnan,
     BitwiseNot,
+    Popcount,
+    Clz,
 }
 
 impl Unary {
@@ -132,6 +136,8 @@ impl Unary {
             "isfinite" => Unary::Isfinite,
             "isnan" => Unary::Isnan,
             "bitwise_not" => Unary::BitwiseNot,
+            "popcount" => Unary::Popcount,
+            "clz" => Unary::Clz,
             _ => return None,
         })
     }
@@ -169,6 +175,8 @@ impl Unary {
             Unary::Isfinite => row!("isfinite", 0x1c, Unary, Bool, 0x1e00),
             Unary::Isnan => row!("isnan", 0x1d, Unary, Bool, 0x1e00),
             Unary::BitwiseNot => row!("bitwise_not", 0x1e, Unary, Same, 0x1ff),
+            Unary::Popcount => row!("popcount", 0x12a, Unary, Same, 0x1fe),
+            Unary::Clz => row!("clz", 0x12b, Unary, Same, 0x1fe),
         }
     }
 }
@@ -466,6 +474,80 @@ pub enum Op<D = Dim> {
         name: String,
         results: Vec<SymTy<D>>,
     },
+    Cholesky {
+        pairs: bool,
+    },
+    Lu {
+        pairs: bool,
+    },
+    TriangularSolve {
+        lower: bool,
+        transpose: bool,
+        unit: bool,
+        pairs: bool,
+    },
+    Solve {
+        pairs: bool,
+    },
+    Qr {
+        pairs: bool,
+    },
+    Complement {
+        pairs: bool,
+    },
+    Eigh {
+        vectors: bool,
+        pairs: bool,
+    },
+    Svd {
+        vectors: bool,
+        pairs: bool,
+    },
+    Eig {
+        vectors: bool,
+        pairs: bool,
+    },
+    Fft {
+        axis: i64,
+        inverse: bool,
+    },
+    Rfft {
+        axis: i64,
+    },
+    Irfft {
+        axis: i64,
+        length: Vec<D>,
+    },
+    ScatterMul {
+        axis: i64,
+        batch_dims: i64,
+        mode: String,
+    },
+    ScatterMax {
+        axis: i64,
+        batch_dims: i64,
+        mode: String,
+    },
+    ScatterMin {
+        axis: i64,
+        batch_dims: i64,
+        mode: String,
+    },
+    Cumprod {
+        axis: i64,
+        reverse: bool,
+    },
+    LinearScan {
+        axis: i64,
+        reverse: bool,
+    },
+    Cumlogsumexp {
+        axis: i64,
+        reverse: bool,
+    },
+    Bitcast {
+        dtype: DType,
+    },
 }
 
 impl Op<Dim> {
@@ -673,6 +755,80 @@ impl Op<Dim> {
             "callback" => Op::Callback {
                 name: attrs.str("name")?,
                 results: attrs.types("results")?,
+            },
+            "cholesky" => Op::Cholesky {
+                pairs: attrs.bool("pairs")?,
+            },
+            "lu" => Op::Lu {
+                pairs: attrs.bool("pairs")?,
+            },
+            "triangular_solve" => Op::TriangularSolve {
+                lower: attrs.bool("lower")?,
+                transpose: attrs.bool("transpose")?,
+                unit: attrs.bool("unit")?,
+                pairs: attrs.bool("pairs")?,
+            },
+            "solve" => Op::Solve {
+                pairs: attrs.bool("pairs")?,
+            },
+            "qr" => Op::Qr {
+                pairs: attrs.bool("pairs")?,
+            },
+            "complement" => Op::Complement {
+                pairs: attrs.bool("pairs")?,
+            },
+            "eigh" => Op::Eigh {
+                vectors: attrs.bool("vectors")?,
+                pairs: attrs.bool("pairs")?,
+            },
+            "svd" => Op::Svd {
+                vectors: attrs.bool("vectors")?,
+                pairs: attrs.bool("pairs")?,
+            },
+            "eig" => Op::Eig {
+                vectors: attrs.bool("vectors")?,
+                pairs: attrs.bool("pairs")?,
+            },
+            "fft" => Op::Fft {
+                axis: attrs.int("axis")?,
+                inverse: attrs.bool("inverse")?,
+            },
+            "rfft" => Op::Rfft {
+                axis: attrs.int("axis")?,
+            },
+            "irfft" => Op::Irfft {
+                axis: attrs.int("axis")?,
+                length: attrs.dims("length")?,
+            },
+            "scatter_mul" => Op::ScatterMul {
+                axis: attrs.int("axis")?,
+                batch_dims: attrs.int("batch_dims")?,
+                mode: attrs.str("mode")?,
+            },
+            "scatter_max" => Op::ScatterMax {
+                axis: attrs.int("axis")?,
+                batch_dims: attrs.int("batch_dims")?,
+                mode: attrs.str("mode")?,
+            },
+            "scatter_min" => Op::ScatterMin {
+                axis: attrs.int("axis")?,
+                batch_dims: attrs.int("batch_dims")?,
+                mode: attrs.str("mode")?,
+            },
+            "cumprod" => Op::Cumprod {
+                axis: attrs.int("axis")?,
+                reverse: attrs.bool("reverse")?,
+            },
+            "linear_scan" => Op::LinearScan {
+                axis: attrs.int("axis")?,
+                reverse: attrs.bool("reverse")?,
+            },
+            "cumlogsumexp" => Op::Cumlogsumexp {
+                axis: attrs.int("axis")?,
+                reverse: attrs.bool("reverse")?,
+            },
+            "bitcast" => Op::Bitcast {
+                dtype: attrs.dtype("dtype")?,
             },
             _ => {
                 let op: Option<Self> = Unary::named(name)
@@ -951,6 +1107,83 @@ impl<D> Op<D> {
                     .map(|t| t.map_dims(&mut f))
                     .collect::<Result<_, E>>()?,
             },
+            Op::Cholesky { pairs } => Op::Cholesky { pairs: *pairs },
+            Op::Lu { pairs } => Op::Lu { pairs: *pairs },
+            Op::TriangularSolve {
+                lower,
+                transpose,
+                unit,
+                pairs,
+            } => Op::TriangularSolve {
+                lower: *lower,
+                transpose: *transpose,
+                unit: *unit,
+                pairs: *pairs,
+            },
+            Op::Solve { pairs } => Op::Solve { pairs: *pairs },
+            Op::Qr { pairs } => Op::Qr { pairs: *pairs },
+            Op::Complement { pairs } => Op::Complement { pairs: *pairs },
+            Op::Eigh { vectors, pairs } => Op::Eigh {
+                vectors: *vectors,
+                pairs: *pairs,
+            },
+            Op::Svd { vectors, pairs } => Op::Svd {
+                vectors: *vectors,
+                pairs: *pairs,
+            },
+            Op::Eig { vectors, pairs } => Op::Eig {
+                vectors: *vectors,
+                pairs: *pairs,
+            },
+            Op::Fft { axis, inverse } => Op::Fft {
+                axis: *axis,
+                inverse: *inverse,
+            },
+            Op::Rfft { axis } => Op::Rfft { axis: *axis },
+            Op::Irfft { axis, length } => Op::Irfft {
+                axis: *axis,
+                length: map_dims(length, &mut f)?,
+            },
+            Op::ScatterMul {
+                axis,
+                batch_dims,
+                mode,
+            } => Op::ScatterMul {
+                axis: *axis,
+                batch_dims: *batch_dims,
+                mode: mode.clone(),
+            },
+            Op::ScatterMax {
+                axis,
+                batch_dims,
+                mode,
+            } => Op::ScatterMax {
+                axis: *axis,
+                batch_dims: *batch_dims,
+                mode: mode.clone(),
+            },
+            Op::ScatterMin {
+                axis,
+                batch_dims,
+                mode,
+            } => Op::ScatterMin {
+                axis: *axis,
+                batch_dims: *batch_dims,
+                mode: mode.clone(),
+            },
+            Op::Cumprod { axis, reverse } => Op::Cumprod {
+                axis: *axis,
+                reverse: *reverse,
+            },
+            Op::LinearScan { axis, reverse } => Op::LinearScan {
+                axis: *axis,
+                reverse: *reverse,
+            },
+            Op::Cumlogsumexp { axis, reverse } => Op::Cumlogsumexp {
+                axis: *axis,
+                reverse: *reverse,
+            },
+            Op::Bitcast { dtype } => Op::Bitcast { dtype: *dtype },
         })
     }
 
@@ -1011,6 +1244,25 @@ impl<D> Op<D> {
             Op::Tap { .. } => row!("tap", 0xca, Effect, Own, 0x0),
             Op::Assert { .. } => row!("assert", 0xcb, Effect, Own, 0x0),
             Op::Callback { .. } => row!("callback", 0xcc, Effect, Own, 0x0),
+            Op::Cholesky { .. } => row!("cholesky", 0x100, Matrix, Own, 0x1800),
+            Op::Lu { .. } => row!("lu", 0x101, Matrix, Own, 0x1800),
+            Op::TriangularSolve { .. } => row!("triangular_solve", 0x102, Matrix, Own, 0x1800),
+            Op::Solve { .. } => row!("solve", 0x103, Matrix, Own, 0x1800),
+            Op::Qr { .. } => row!("qr", 0x104, Matrix, Own, 0x1800),
+            Op::Complement { .. } => row!("complement", 0x105, Matrix, Own, 0x1800),
+            Op::Eigh { .. } => row!("eigh", 0x106, Matrix, Own, 0x1800),
+            Op::Svd { .. } => row!("svd", 0x107, Matrix, Own, 0x1800),
+            Op::Eig { .. } => row!("eig", 0x108, Matrix, Own, 0x1800),
+            Op::Fft { .. } => row!("fft", 0x120, Fourier, Own, 0x1800),
+            Op::Rfft { .. } => row!("rfft", 0x121, Fourier, Own, 0x1800),
+            Op::Irfft { .. } => row!("irfft", 0x122, Fourier, Own, 0x1800),
+            Op::ScatterMul { .. } => row!("scatter_mul", 0x123, Movement, Own, 0x1ffe),
+            Op::ScatterMax { .. } => row!("scatter_max", 0x124, Movement, Own, 0x1ffe),
+            Op::ScatterMin { .. } => row!("scatter_min", 0x125, Movement, Own, 0x1ffe),
+            Op::Cumprod { .. } => row!("cumprod", 0x126, Reduction, Own, 0x1ffe),
+            Op::LinearScan { .. } => row!("linear_scan", 0x127, Reduction, Own, 0x1e00),
+            Op::Cumlogsumexp { .. } => row!("cumlogsumexp", 0x128, Reduction, Own, 0x1e00),
+            Op::Bitcast { .. } => row!("bitcast", 0x129, Movement, Own, 0x1fff),
         }
     }
 }

@@ -53,7 +53,9 @@ fn burn1<B: ExecBackend>(op: Unary) -> Option<Float1<B>> {
         Unary::Arctanh => B::float_atanh,
         Unary::Erf => B::float_erf,
         Unary::Sigmoid => B::sigmoid,
-        Unary::Isfinite | Unary::Isnan | Unary::BitwiseNot => return None,
+        Unary::Isfinite | Unary::Isnan | Unary::BitwiseNot | Unary::Popcount | Unary::Clz => {
+            return None;
+        }
     })
 }
 
@@ -102,14 +104,19 @@ fn extreme<B: ExecBackend>(
 
 /// `x * y`, and 0 where `x` is 0 whatever `y` is.
 fn strong_zero<B: ExecBackend>(x: FloatTensor<B>, y: FloatTensor<B>) -> FloatTensor<B> {
+    let y = tamed::<B>(&x, y);
+    B::float_mul(x, y)
+}
+
+/// `y`, but 0 where `x` is 0 and `y` infinite or NaN.
+pub(super) fn tamed<B: ExecBackend>(x: &FloatTensor<B>, y: FloatTensor<B>) -> FloatTensor<B> {
     let store = B::BOOL;
     let zero = B::float_equal_elem(x.clone(), 0.0.into(), store);
     let odd = B::float_is_nan(
         B::float_sub(y.clone(), y.clone()), // infinite or NaN
         store,
     );
-    let y = B::float_mask_fill(y, B::bool_and(zero, odd), 0.0.into());
-    B::float_mul(x, y)
+    B::float_mask_fill(y, B::bool_and(zero, odd), 0.0.into())
 }
 
 /// The kernel of an elementwise op.

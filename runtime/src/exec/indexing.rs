@@ -5,9 +5,9 @@ use burn_std::Slice;
 use super::{Call, movement};
 use crate::backend::{ExecBackend, no_host};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::indexing::{self, Geometry, Update};
-use crate::host::{HostView, copy, dense_strides};
+use crate::host::{HostView, Out, copy, dense_strides};
 use crate::value::Val;
 
 impl<B: ExecBackend> Call<'_, B> {
@@ -36,6 +36,25 @@ impl<B: ExecBackend> Call<'_, B> {
             // SAFETY: `dst` is the dense memory of an array of `shape`, which is ours alone.
             unsafe { indexing::scatter(op, dst, &indices, &updates, g, mode) }
         })
+    }
+
+    /// The same memory as elements of another dtype.
+    pub(super) fn bitcast(mut self) -> Result<Val<B>> {
+        self.need_host()?;
+        let [x] = self.take()?;
+        let x = B::dense(x);
+        let [x] = B::views(self.name, [&x])?;
+        let mut out = Out::new(self.out.elements(), self.out.dtype.itemsize());
+        let bytes = x.elements() * x.dtype.itemsize();
+        if bytes != self.out.elements() * self.out.dtype.itemsize() {
+            return Err(Error::invalid_program("the bits do not fill the result"));
+        }
+        // SAFETY: a dense view of so many bytes, and as many in the result.
+        let out = unsafe {
+            std::ptr::copy_nonoverlapping(x.ptr, out.ptr(), bytes);
+            out.finish()
+        };
+        self.upload(out)
     }
 
     pub(super) fn dynamic_slice(mut self, sizes: &[usize]) -> Result<Val<B>> {

@@ -6,7 +6,9 @@
 mod contraction;
 mod conv;
 mod elementwise;
+mod fourier;
 mod indexing;
+mod matrix;
 mod movement;
 mod random;
 mod reduction;
@@ -24,6 +26,7 @@ use crate::backend::{ExecBackend, no_host};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::host::indexing::Update;
+use crate::host::matrix::Factor;
 use crate::host::reduce::Reduce;
 use crate::op::{Binary, Family, Op};
 use crate::value::{Ty, Val};
@@ -137,6 +140,21 @@ fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
             batch_dims,
             mode,
         } if !B::HOST => c.added(*axis, *batch_dims, mode),
+        Op::ScatterMul {
+            axis,
+            batch_dims,
+            mode,
+        } if !B::HOST => c.joined(Reduce::Prod, *axis, *batch_dims, mode),
+        Op::ScatterMax {
+            axis,
+            batch_dims,
+            mode,
+        } if !B::HOST => c.joined(Reduce::Max, *axis, *batch_dims, mode),
+        Op::ScatterMin {
+            axis,
+            batch_dims,
+            mode,
+        } if !B::HOST => c.joined(Reduce::Min, *axis, *batch_dims, mode),
         Op::Pad { low, interior, .. } => c.pad(low, interior),
         Op::Concatenate { axis } => c.concatenate(*axis),
         Op::Flip { axes } => c.flip(axes),
@@ -156,6 +174,25 @@ fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
             batch_dims,
             mode,
         } => c.scatter(Update::Set, *axis, *batch_dims, mode),
+        Op::ScatterMul {
+            axis,
+            batch_dims,
+            mode,
+        } => c.scatter(Update::Mul, *axis, *batch_dims, mode),
+        Op::ScatterMax {
+            axis,
+            batch_dims,
+            mode,
+        } => c.scatter(Update::Max, *axis, *batch_dims, mode),
+        Op::ScatterMin {
+            axis,
+            batch_dims,
+            mode,
+        } => c.scatter(Update::Min, *axis, *batch_dims, mode),
+        Op::Bitcast { .. } => c.bitcast(),
+        Op::Fft { axis, inverse } => c.fft(*axis, *inverse),
+        Op::Rfft { axis } => c.rfft(*axis),
+        Op::Irfft { axis, length } => c.irfft(*axis, length[0]),
         Op::DynamicSlice { sizes } => c.dynamic_slice(sizes),
         Op::DynamicUpdateSlice => c.dynamic_update_slice(),
         Op::Sum { axes } => c.reduce(Reduce::Sum, axes),
@@ -166,6 +203,9 @@ fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
         Op::Argmin { axis } => c.arg_extreme(*axis, false),
         Op::Cumsum { axis, reverse } => c.cumsum(*axis, *reverse),
         Op::Cummax { axis, reverse } => c.cummax(*axis, *reverse),
+        Op::Cumprod { axis, reverse } => c.cumprod(*axis, *reverse),
+        Op::LinearScan { axis, reverse } => c.linear_scan(*axis, *reverse),
+        Op::Cumlogsumexp { axis, reverse } => c.cumlogsumexp(*axis, *reverse),
         Op::Sort { axis } => c.sort(*axis),
         Op::Argsort { axis } => c.argsort(*axis),
         Op::DotGeneral {
@@ -221,6 +261,20 @@ fn run<B: ExecBackend>(c: Call<'_, B>, op: &Op<usize>) -> Result<Val<B>> {
             low,
             ..
         } => c.window_max_pick(window, strides, low),
+        Op::Cholesky { pairs } => c.factor(Factor::Cholesky, *pairs),
+        Op::Lu { pairs } => c.factor(Factor::Lu, *pairs),
+        Op::Qr { pairs } => c.factor(Factor::Qr, *pairs),
+        Op::Complement { pairs } => c.factor(Factor::Complement, *pairs),
+        Op::Eigh { vectors, pairs } => c.factor(Factor::Eigh { vectors: *vectors }, *pairs),
+        Op::Svd { vectors, pairs } => c.factor(Factor::Svd { vectors: *vectors }, *pairs),
+        Op::Eig { vectors, pairs } => c.factor(Factor::Eig { vectors: *vectors }, *pairs),
+        Op::Solve { pairs } => c.solve(*pairs),
+        Op::TriangularSolve {
+            lower,
+            transpose,
+            unit,
+            pairs,
+        } => c.triangular_solve(*lower, *transpose, *unit, *pairs),
         Op::RandomWrap => c.identity(),
         Op::RandomUnwrap => c.identity(),
         Op::RandomFoldIn => c.random_fold_in(),

@@ -9,6 +9,7 @@ use crate::backend::{ExecBackend, no_host};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::host::HostView;
+use crate::host::reduce::Reduce;
 use crate::op::Op;
 use crate::value::{Ty, Val};
 
@@ -57,16 +58,8 @@ impl<B: ExecBackend> Call<'_, B> {
         let (Val::Float(x), Val::Float(updates)) = (x, updates) else {
             return Err(no_host::<B>(self.name));
         };
-        let op = Op::Gather {
-            axis,
-            batch_dims,
-            mode: mode.to_string(),
-        };
         let n = self.types[0].elements();
-        let types = [wide(&self.types[0].shape), self.types[1].clone()];
-        let places = vec![self.places(0, &self.types[0])?, B::inner(indices)];
-        let out = wide(&self.types[2].shape);
-        let targets = execute::<B::Inner>(self.device, &op, places, &types, &out)?;
+        let targets = self.targets(indices, axis, batch_dims, mode)?;
         let targets = self.indices(&targets, n)?;
         let updates = flat::<B>(updates, self.types[2].elements());
         let sums = self.accumulate(flat::<B>(x, n), targets, updates);
@@ -74,6 +67,77 @@ impl<B: ExecBackend> Call<'_, B> {
             sums,
             Shape::from(self.out.shape.clone()),
         )))
+    }
+
+    /// A scatter that multiplies or keeps an extreme: each place is the reduction of a row, what it held and what goes
+    /// there, filled up with what changes nothing.
+    pub(super) fn joined(
+        mut self,
+        op: Reduce,
+        axis: i64,
+        batch_dims: i64,
+        mode: &str,
+    ) -> Result<Val<B>> {
+        if !B::RECORDS {
+            return Err(no_host::<B>(self.name));
+        }
+        let [x, indices, updates] = self.take()?;
+        let (Val::Float(x), Val::Float(updates)) = (x, updates) else {
+            return Err(no_host::<B>(self.name));
+        };
+        let (n, k) = (self.types[0].elements(), self.types[2].elements());
+        if n == 0 {
+            return Ok(Val::Float(x));
+        }
+        let targets = self.targets(indices, axis, batch_dims, mode)?;
+        let mut rows: Vec<Vec<i64>> = (0..n as i64).map(|i| vec![i]).collect();
+        for (i, to) in self.place_list(&targets, n)?.into_iter().enumerate() {
+            if let Some(row) = rows.get_mut(to as usize) {
+                row.push((n + i) as i64);
+            }
+        }
+        let width = rows.iter().map(Vec::len).max().unwrap_or(1);
+        for row in &mut rows {
+            row.resize(width, (n + k) as i64);
+        }
+        let neutral = self.filled(match op {
+            Reduce::Sum => 0.0,
+            Reduce::Prod => 1.0,
+            Reduce::Max => f64::NEG_INFINITY,
+            Reduce::Min => f64::INFINITY,
+        });
+        let all = B::float_cat(vec![flat::<B>(x, n), flat::<B>(updates, k), neutral], 0);
+        let rows = B::float_select(all, 0, self.index_list(rows.concat())?);
+        let rows = B::float_reshape(rows, Shape::from(vec![n, width]));
+        let out = match op {
+            Reduce::Sum => B::float_sum_dim(rows, 1),
+            Reduce::Prod => B::float_prod_dim(rows, 1),
+            Reduce::Max => B::float_max_dim(rows, 1),
+            Reduce::Min => B::float_min_dim(rows, 1),
+        };
+        Ok(Val::Float(B::float_reshape(
+            out,
+            Shape::from(self.out.shape.clone()),
+        )))
+    }
+
+    /// The place that each update of a scatter goes to.
+    fn targets(
+        &self,
+        indices: Val<B>,
+        axis: i64,
+        batch_dims: i64,
+        mode: &str,
+    ) -> Result<Val<B::Inner>> {
+        let op = Op::Gather {
+            axis,
+            batch_dims,
+            mode: mode.to_string(),
+        };
+        let types = [wide(&self.types[0].shape), self.types[1].clone()];
+        let places = vec![self.places(0, &self.types[0])?, B::inner(indices)];
+        let out = wide(&self.types[2].shape);
+        execute::<B::Inner>(self.device, &op, places, &types, &out)
     }
 
     /// Adds `updates` to the flat `x` at their places; one past the end is dropped.
@@ -102,6 +166,10 @@ impl<B: ExecBackend> Call<'_, B> {
 
     /// Places as Burn takes them; NaN becomes `outside`.
     fn indices(&self, places: &Val<B::Inner>, outside: usize) -> Result<IntTensor<B>> {
+        self.index_list(self.place_list(places, outside)?)
+    }
+
+    fn place_list(&self, places: &Val<B::Inner>, outside: usize) -> Result<Vec<i64>> {
         let dense = B::Inner::dense(places.clone());
         let [view]: [HostView<'_>; 1] = B::Inner::views(self.name, [&dense])?;
         let n = view.elements();
@@ -115,7 +183,7 @@ impl<B: ExecBackend> Call<'_, B> {
                 place as i64
             });
         }
-        self.index_list(list)
+        Ok(list)
     }
 
     /// A list of indices.

@@ -3,8 +3,8 @@
 use burn_std::Bytes;
 
 use super::nest;
-use super::num::Num;
-use super::stage::{convert, ring};
+use super::num::{Elem, Num};
+use super::stage::{convert, home, ring};
 use super::{FINE_GRAIN, GRAIN, HostView, Out, Shared, cast, parallel, rows_per_task};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 pub enum Update {
     Add,
     Set,
+    Mul,
+    Max,
+    Min,
 }
 
 /// Sizes of a gather or scatter: operand `[batch, pre, n, post]`, indices `[batch, k]`, rows `[batch, pre, k, post]`.
@@ -153,7 +156,7 @@ pub fn gather(
     Ok(unsafe { out.finish() })
 }
 
-/// Adds or sets dense `updates` at dense `indices` in the dense memory `dst`.
+/// Joins dense `updates` at dense `indices` in the dense memory `dst`.
 ///
 /// # Safety
 /// `dst` holds `batch * pre * n * post` elements of the dtype of `updates`, and nobody else uses it.
@@ -166,53 +169,78 @@ pub unsafe fn scatter(
     mode: &str,
 ) -> Result<()> {
     let rows = resolve(indices, &g, mode)?;
-    let (dst, src) = (Shared(dst), Shared(updates.ptr.cast_mut()));
-    match op {
-        Update::Set => with_bits!(updates.dtype.itemsize(), T => {
-            // SAFETY: passed on to the caller.
-            unsafe { each_row::<T, T>(dst, src, &rows, g, |_, update| update) }
-        }),
-        Update::Add => {
-            let dtype = updates.dtype;
-            let calc = ring(dtype);
-            if calc.itemsize() == dtype.itemsize() {
-                with_ring!("scatter_add", calc, T => {
-                    // SAFETY: passed on to the caller.
-                    unsafe { each_row::<T, T>(dst, src, &rows, g, |old, update| old.add(update)) }
-                });
-                return Ok(());
-            }
-            // Small floats are added up in `f32`, so that a place hit often is rounded once.
-            let total = g.batch * g.pre * g.n * g.post;
-            let old = HostView {
-                ptr: dst.0,
-                shape: &[total],
-                strides: &[1],
-                dtype,
-            };
-            let (mut sums, added) = (convert(&old, calc)?, convert(updates, calc)?);
-            let (into, from) = (Shared(sums.as_mut_ptr()), Shared(added.as_ptr().cast_mut()));
-            with_ring!("scatter_add", calc, T => {
-                // SAFETY: the same sizes, in memory of our own.
-                unsafe { each_row::<T, T>(into, from, &rows, g, |old, update| old.add(update)) }
-            });
-            let sums = HostView {
-                ptr: sums.as_ptr(),
-                dtype: calc,
-                ..old
-            };
-            let kernel = cast::kernel(calc, dtype)?;
-            // SAFETY: the caller vouches for `total` elements.
-            unsafe {
-                nest::run(
-                    kernel,
-                    &[total],
-                    [sums],
-                    [calc.itemsize()],
-                    dst.0,
-                    dtype.itemsize(),
-                )
-            };
+    let dtype = updates.dtype;
+    let calc = match op {
+        Update::Set => dtype,
+        Update::Add | Update::Mul => ring(dtype),
+        Update::Max | Update::Min => home(dtype),
+    };
+    if calc.itemsize() == dtype.itemsize() {
+        // SAFETY: passed on to the caller.
+        return unsafe { join(op, calc, dst, updates.ptr, &rows, g) };
+    }
+    // Small floats are computed in `f32`, so that a place hit often is rounded once.
+    let total = g.batch * g.pre * g.n * g.post;
+    let old = HostView {
+        ptr: dst,
+        shape: &[total],
+        strides: &[1],
+        dtype,
+    };
+    let (mut news, from) = (convert(&old, calc)?, convert(updates, calc)?);
+    // SAFETY: the same sizes, in memory of our own.
+    unsafe { join(op, calc, news.as_mut_ptr(), from.as_ptr(), &rows, g)? };
+    let news = HostView {
+        ptr: news.as_ptr(),
+        dtype: calc,
+        ..old
+    };
+    let kernel = cast::kernel(calc, dtype)?;
+    // SAFETY: the caller vouches for `total` elements.
+    unsafe {
+        nest::run(
+            kernel,
+            &[total],
+            [news],
+            [calc.itemsize()],
+            dst,
+            dtype.itemsize(),
+        )
+    };
+    Ok(())
+}
+
+/// Joins updates to `dst`, both of `dtype`.
+///
+/// # Safety
+/// As for [`scatter`].
+unsafe fn join(
+    op: Update,
+    dtype: DType,
+    dst: *mut u8,
+    updates: *const u8,
+    rows: &[usize],
+    g: Geometry,
+) -> Result<()> {
+    let (dst, src) = (Shared(dst), Shared(updates.cast_mut()));
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match op {
+            Update::Set => with_bits!(dtype.itemsize(), T => {
+                each_row::<T>(dst, src, rows, g, |_, update| update)
+            }),
+            Update::Add => with_ring!("scatter_add", dtype, T => {
+                each_row::<T>(dst, src, rows, g, |old, update| old.add(update))
+            }),
+            Update::Mul => with_ring!("scatter_mul", dtype, T => {
+                each_row::<T>(dst, src, rows, g, |old, update| old.mul(update))
+            }),
+            Update::Max => with_home!("scatter_max", dtype, T => {
+                each_row::<T>(dst, src, rows, g, |old, update| old.larger(update))
+            }),
+            Update::Min => with_home!("scatter_min", dtype, T => {
+                each_row::<T>(dst, src, rows, g, |old, update| old.smaller(update))
+            }),
         }
     }
     Ok(())
@@ -221,13 +249,13 @@ pub unsafe fn scatter(
 /// Joins every row of updates to its place, in order; columns are independent, so tasks may split them.
 ///
 /// # Safety
-/// As for [`scatter`], with destination elements `D` and updates `T`.
-unsafe fn each_row<D: Copy, T: Copy>(
+/// As for [`scatter`], with elements `T`.
+unsafe fn each_row<T: Copy>(
     dst: Shared,
     src: Shared,
     rows: &[usize],
     g: Geometry,
-    join: impl Fn(D, T) -> D + Sync,
+    join: impl Fn(T, T) -> T + Sync,
 ) {
     if g.rows() * g.post == 0 {
         return;
@@ -249,7 +277,7 @@ unsafe fn each_row<D: Copy, T: Copy>(
                     }
                     // SAFETY: resolved indices are below `n`; tasks write disjoint slabs or columns.
                     unsafe {
-                        let to = dst.at::<D>((slab * g.n + index) * g.post);
+                        let to = dst.at::<T>((slab * g.n + index) * g.post);
                         let from = src.at::<T>((slab * g.k + i) * g.post);
                         for j in columns.clone() {
                             *to.add(j) = join(*to.add(j), *from.add(j));

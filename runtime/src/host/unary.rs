@@ -42,6 +42,12 @@ pub fn kernel(op: Unary, dtype: DType) -> Result<Kernel<1>> {
         U::BitwiseNot => {
             wrapping(with_words!(name, wrapped, T => Kernel::cheap(row1(|x: T| Int::not(x)))))
         }
+        U::Popcount => {
+            with_bits!(dtype.itemsize(), T => Kernel::cheap(row1(|x: T| x.count_ones() as T)))
+        }
+        U::Clz => {
+            with_bits!(dtype.itemsize(), T => Kernel::cheap(row1(|x: T| x.leading_zeros() as T)))
+        }
         U::Floor => cheap!(floor),
         U::Ceil => cheap!(ceil),
         U::Trunc => cheap!(trunc),

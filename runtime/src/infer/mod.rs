@@ -3,6 +3,8 @@
 
 mod contraction;
 mod elementwise;
+mod fourier;
+mod matrix;
 mod movement;
 mod reduction;
 mod scratch;
@@ -90,15 +92,37 @@ impl<'a> Rule<'a> {
                 axis,
                 batch_dims,
                 mode,
+            }
+            | Op::ScatterMul {
+                axis,
+                batch_dims,
+                mode,
+            }
+            | Op::ScatterMax {
+                axis,
+                batch_dims,
+                mode,
+            }
+            | Op::ScatterMin {
+                axis,
+                batch_dims,
+                mode,
             } => self.scatter(*axis, *batch_dims, mode),
             Op::DynamicSlice { sizes } => self.dynamic_slice(sizes),
             Op::DynamicUpdateSlice => self.dynamic_update_slice(),
             Op::Sum { axes } | Op::Prod { axes } => self.reduce(axes, true),
             Op::Max { axes } | Op::Min { axes } => self.reduce(axes, false),
             Op::Argmax { axis } | Op::Argmin { axis } => self.arg_reduce(*axis),
-            Op::Cumsum { axis, .. } | Op::Cummax { axis, .. } | Op::Sort { axis } => {
-                self.along(*axis, None)
-            }
+            Op::Cumsum { axis, .. }
+            | Op::Cummax { axis, .. }
+            | Op::Cumprod { axis, .. }
+            | Op::Cumlogsumexp { axis, .. }
+            | Op::Sort { axis } => self.along(*axis, None),
+            Op::LinearScan { axis, .. } => self.linear_scan(*axis),
+            Op::Bitcast { dtype } => self.bitcast(*dtype),
+            Op::Fft { axis, .. } => self.fft(*axis),
+            Op::Rfft { axis } => self.rfft(*axis),
+            Op::Irfft { axis, length } => self.irfft(*axis, length),
             Op::Argsort { axis } => self.along(*axis, Some(DType::I32)),
             Op::DotGeneral {
                 contract_x,
@@ -180,6 +204,14 @@ impl<'a> Rule<'a> {
                 low,
                 high,
             } => self.window_pick(window, strides, low, high),
+            Op::Cholesky { pairs } => self.factors(*pairs, matrix::same),
+            Op::Lu { pairs } => self.factors(*pairs, matrix::lu),
+            Op::Qr { pairs } => self.factors(*pairs, matrix::qr),
+            Op::Complement { pairs } => self.factors(*pairs, matrix::complement),
+            Op::Eigh { vectors, pairs } => self.factors(*pairs, matrix::eigh(*vectors)),
+            Op::Svd { vectors, pairs } => self.factors(*pairs, matrix::svd(*vectors)),
+            Op::Eig { vectors, pairs } => self.factors(*pairs, matrix::eig(*vectors, *pairs)),
+            Op::Solve { pairs } | Op::TriangularSolve { pairs, .. } => self.solution(*pairs),
             Op::RandomWrap => self.random_wrap(),
             Op::RandomUnwrap => self.random_unwrap(),
             Op::RandomFoldIn => self.random_fold_in(),
@@ -257,12 +289,19 @@ pub fn is_infallible(op: &Op<usize>) -> bool {
         Family::Unary | Family::Binary | Family::Ternary => true,
         Family::Movement => !matches!(
             op,
-            Op::Gather { .. } | Op::ScatterAdd { .. } | Op::ScatterSet { .. }
+            Op::Gather { .. }
+                | Op::ScatterAdd { .. }
+                | Op::ScatterSet { .. }
+                | Op::ScatterMul { .. }
+                | Op::ScatterMax { .. }
+                | Op::ScatterMin { .. }
         ),
         Family::Reduction
         | Family::Contraction
+        | Family::Fourier
         | Family::Window
         | Family::Random
+        | Family::Matrix
         | Family::Structure
         | Family::Effect => false,
     }

@@ -226,6 +226,32 @@ impl Rule<'_> {
         Ok(x.clone())
     }
 
+    pub(super) fn bitcast(&self, dtype: DType) -> Result<Ty> {
+        let x = self.one()?;
+        if !dtype.is_stored() || dtype == DType::Key || dtype.is_bool() {
+            return fail("dtype", format!("does not give {}", dtype.name()));
+        }
+        let (old, new) = (x.dtype.itemsize(), dtype.itemsize());
+        let mut shape = x.shape.clone();
+        match shape.last_mut() {
+            _ if old == new => {}
+            Some(last) if (*last as u128 * old as u128).is_multiple_of(new as u128) => {
+                *last = (*last as u128 * old as u128 / new as u128) as usize;
+            }
+            _ => {
+                return fail(
+                    "shape",
+                    format!(
+                        "{:?} does not hold whole numbers of {}",
+                        x.shape,
+                        dtype.name()
+                    ),
+                );
+            }
+        }
+        Ty::new(dtype, shape)
+    }
+
     pub(super) fn random_wrap(&self) -> Result<Ty> {
         let x = self.one()?;
         match x.shape.split_last() {

@@ -42,6 +42,18 @@ impl Rule<'_> {
         Ty::new(DType::I32, shape)
     }
 
+    pub(super) fn linear_scan(&self, over: i64) -> Result<Ty> {
+        let (factors, terms) = self.two()?;
+        if factors.shape != terms.shape {
+            return fail(
+                "shape",
+                format!("{:?} and {:?} differ", factors.shape, terms.shape),
+            );
+        }
+        axis(over, factors.rank())?;
+        Ok(factors.clone())
+    }
+
     pub(super) fn along(&self, over: i64, dtype: Option<DType>) -> Result<Ty> {
         let x = self.one()?;
         let over = axis(over, x.rank())?;

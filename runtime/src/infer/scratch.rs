@@ -1,5 +1,6 @@
 //! How much memory an op may need besides its operands and results.
 
+use crate::host::fourier::SCRATCH;
 use crate::host::stage::home;
 use crate::op::{Family, Op};
 use crate::value::Ty;
@@ -17,9 +18,14 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
         }
         Op::ConvInputGrad { low, high, .. } => padded(&outs[0], 2, low, high),
         // The places of the rows.
-        Op::Gather { .. } | Op::ScatterAdd { .. } | Op::ScatterSet { .. } => {
-            args[1].elements().saturating_mul(size_of::<usize>())
-        }
+        Op::Gather { .. }
+        | Op::ScatterAdd { .. }
+        | Op::ScatterSet { .. }
+        | Op::ScatterMul { .. }
+        | Op::ScatterMax { .. }
+        | Op::ScatterMin { .. } => args[1].elements().saturating_mul(size_of::<usize>()),
+        Op::Fft { axis, .. } | Op::Rfft { axis } => transform(&args[0], *axis),
+        Op::Irfft { axis, .. } => transform(&outs[0], *axis),
         _ => 0,
     };
     if !has_scratch(op) {
@@ -29,6 +35,13 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
         return padding;
     }
     let types = args.iter().chain(outs);
+    if op.info().family == Family::Matrix {
+        // Copies in column-major order, and the factors before they are packed.
+        return types
+            .map(Ty::bytes)
+            .fold(0, usize::saturating_add)
+            .saturating_mul(4);
+    }
     types.map(widened).fold(padding, usize::saturating_add)
 }
 
@@ -36,10 +49,15 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
 pub fn has_scratch(op: &Op<usize>) -> bool {
     matches!(
         op.info().family,
-        Family::Reduction | Family::Contraction | Family::Window
+        Family::Reduction | Family::Contraction | Family::Fourier | Family::Window | Family::Matrix
     ) || matches!(
         op,
-        Op::Gather { .. } | Op::ScatterAdd { .. } | Op::ScatterSet { .. }
+        Op::Gather { .. }
+            | Op::ScatterSet { .. }
+            | Op::ScatterAdd { .. }
+            | Op::ScatterMul { .. }
+            | Op::ScatterMax { .. }
+            | Op::ScatterMin { .. }
     )
 }
 
@@ -49,6 +67,14 @@ fn widened(x: &Ty) -> usize {
         same if same == x.dtype.itemsize() => 0,
         itemsize => x.elements().saturating_mul(itemsize),
     }
+}
+
+/// The tables of a Fourier transform, and what each thread works in.
+fn transform(lines: &Ty, axis: i64) -> usize {
+    let n = usize::try_from(axis).map_or(0, |a| lines.shape.get(a).copied().unwrap_or(0));
+    let pair = 2 * lines.dtype.itemsize();
+    n.saturating_mul(SCRATCH * pair)
+        .saturating_mul(1 + rayon::current_num_threads())
 }
 
 fn padded(x: &Ty, lead: usize, low: &[i64], high: &[i64]) -> usize {

@@ -29,26 +29,33 @@ pub fn permutes(op: &Op<usize>, args: &[Ty], out: &Ty) -> bool {
 pub fn rewrites(op: &Op<usize>) -> bool {
     matches!(
         op,
-        Op::ScatterAdd { .. } | Op::ScatterSet { .. } | Op::DynamicUpdateSlice
+        Op::ScatterAdd { .. }
+            | Op::ScatterSet { .. }
+            | Op::ScatterMul { .. }
+            | Op::ScatterMax { .. }
+            | Op::ScatterMin { .. }
+            | Op::DynamicUpdateSlice
     )
 }
 
 /// True when operands that are not dense are copied first.
 pub fn wants_dense(op: &Op<usize>) -> bool {
-    matches!(op.info().family, Family::Window)
-        || matches!(
-            op,
-            Op::Gather { .. }
-                | Op::Cumsum { .. }
-                | Op::Cummax { .. }
-                | Op::Sort { .. }
-                | Op::Argsort { .. }
-                | Op::Argmax { .. }
-                | Op::Argmin { .. }
-                | Op::Conv { .. }
-                | Op::ConvInputGrad { .. }
-                | Op::ConvWeightGrad { .. }
-                | Op::RandomFoldIn
-                | Op::RandomBits { .. }
-        )
+    matches!(
+        op.info().family,
+        Family::Window | Family::Fourier | Family::Matrix
+    ) || matches!(
+        op,
+        Op::Gather { .. }
+            | Op::Cumsum { .. }
+            | Op::Cummax { .. }
+            | Op::Sort { .. }
+            | Op::Argsort { .. }
+            | Op::Argmax { .. }
+            | Op::Argmin { .. }
+            | Op::Conv { .. }
+            | Op::ConvInputGrad { .. }
+            | Op::ConvWeightGrad { .. }
+            | Op::RandomFoldIn
+            | Op::RandomBits { .. }
+    )
 }

@@ -1,4 +1,5 @@
 use dala_runtime::dtype::DType;
+use dala_runtime::infer::infer;
 use dala_runtime::op::Op;
 use half::f16;
 
@@ -165,4 +166,57 @@ fn dynamic_slices_clamp() {
         &ty(DType::I8, &[]),
     );
     assert_eq!(got.to::<i8>(), [4]);
+}
+
+#[test]
+fn scatters_that_join() {
+    let x = arr(&[3], &[1i16, 2, 3]);
+    let i = arr(&[4], &[0i32, 0, -1, 2]);
+    let u = arr(&[4], &[5i16, -3, 100, 300]);
+    let out = ty(DType::I16, &[3]);
+    let attrs = || (0, 0, "fill".to_string());
+    let (axis, batch_dims, mode) = attrs();
+    let mul = Op::ScatterMul {
+        axis,
+        batch_dims,
+        mode,
+    };
+    let (axis, batch_dims, mode) = attrs();
+    let max = Op::ScatterMax {
+        axis,
+        batch_dims,
+        mode,
+    };
+    let (axis, batch_dims, mode) = attrs();
+    let min = Op::ScatterMin {
+        axis,
+        batch_dims,
+        mode,
+    };
+    assert_eq!(run(&mul, &[&x, &i, &u], &out).to::<i16>(), [-15, 2, 900]);
+    assert_eq!(run(&max, &[&x, &i, &u], &out).to::<i16>(), [5, 2, 300]);
+    assert_eq!(run(&min, &[&x, &i, &u], &out).to::<i16>(), [-3, 2, 3]);
+    let halves = arr(&[1], &[f16::from_f32(1.0)]);
+    let many = arr(&[2048], &[f16::from_f32(1.0001); 2048]);
+    let at = arr(&[2048], &[0i64; 2048]);
+    let got = run(&mul, &[&halves, &at, &many], &ty(DType::F16, &[1]));
+    assert_eq!(got.to::<f16>(), [f16::from_f32(1.0)]);
+}
+
+#[test]
+fn bits_as_another_dtype() {
+    let x = arr(&[2, 2], &[1.0f32, -2.0, 0.0, f32::NAN]);
+    let as_ = |dtype| Op::Bitcast { dtype };
+    let got = run(&as_(DType::U32), &[&x], &ty(DType::U32, &[2, 2])).to::<u32>();
+    assert_eq!(got, [0x3f80_0000, 0xc000_0000, 0, 0x7fc0_0000]);
+    let got = run(&as_(DType::U16), &[&x], &ty(DType::U16, &[2, 4])).to::<u16>();
+    assert_eq!(got, [0, 0x3f80, 0, 0xc000, 0, 0, 0, 0x7fc0]);
+    let got = run(&as_(DType::F64), &[&x], &ty(DType::F64, &[2, 1])).to::<f64>();
+    assert_eq!(got[0].to_bits(), 0xc000_0000_3f80_0000);
+    let refused = |dtype, shape: &[usize]| infer(&as_(dtype), &[ty(DType::F32, shape)]).is_err();
+    assert!(!refused(DType::F64, &[4]));
+    assert!(refused(DType::F64, &[3]));
+    assert!(refused(DType::Bool, &[3]));
+    assert!(refused(DType::Key, &[4]));
+    assert!(refused(DType::U8, &[]));
 }

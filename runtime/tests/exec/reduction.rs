@@ -1,4 +1,5 @@
 use dala_runtime::dtype::DType;
+use dala_runtime::infer::infer;
 use dala_runtime::op::Op;
 use half::f16;
 
@@ -181,4 +182,37 @@ fn sorting_is_stable_with_nan_last() {
     let x = arr(&[3, 2], &[3i32, 1, 1, 2, 2, 0]);
     let got = run(&Op::Sort { axis: 0 }, &[&x], &ty(DType::I32, &[3, 2]));
     assert_eq!(got.to::<i32>(), [1, 0, 2, 1, 3, 2]);
+}
+
+#[test]
+fn products_and_recurrences() {
+    let x = arr(&[2, 3], &[1i8, 2, 3, 100, 100, 100]);
+    let out = ty(DType::I8, &[2, 3]);
+    let product = |axis, reverse| run(&Op::Cumprod { axis, reverse }, &[&x], &out).to::<i8>();
+    assert_eq!(product(1, false), [1, 2, 6, 100, 16, 64]);
+    assert_eq!(product(1, true), [6, 6, 3, 64, 16, 100]);
+    assert_eq!(product(0, false), [1, 2, 3, 100, -56, 44]);
+    let a = arr(&[4], &[9.0f32, 0.5, 0.0, 2.0]);
+    let b = arr(&[4], &[1.0f32, 2.0, 3.0, f32::INFINITY]);
+    let out = ty(DType::F32, &[4]);
+    let scan = |reverse| {
+        let op = Op::LinearScan { axis: 0, reverse };
+        run(&op, &[&a, &b], &out).to::<f32>()
+    };
+    assert_eq!(scan(false), [1.0, 2.5, 3.0, f32::INFINITY]);
+    assert_eq!(scan(true), [32.5, 3.5, 3.0, f32::INFINITY]);
+    let op = Op::Cumlogsumexp {
+        axis: 0,
+        reverse: false,
+    };
+    let x = arr(&[3], &[f32::NEG_INFINITY, 500.0, 500.0]);
+    let got = run(&op, &[&x], &ty(DType::F32, &[3])).to::<f32>();
+    assert_eq!(got[..2], [f32::NEG_INFINITY, 500.0]);
+    assert!((got[2] - 500.0 - 2f32.ln()).abs() < 1e-4);
+    let op = Op::LinearScan {
+        axis: 0,
+        reverse: false,
+    };
+    assert!(infer(&op, &[out.clone(), ty(DType::F32, &[3])]).is_err());
+    assert!(infer(&op, &[out]).is_err());
 }
