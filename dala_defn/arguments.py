@@ -126,7 +126,7 @@ def type_of(x: Any, path: str) -> tuple[Type, str | None]:
     if isinstance(x, (Array, Tracer)):
         return Type(x.dtype, tuple(x.shape)), x.weak if isinstance(x, Tracer) else None
     if isinstance(x, (np.ndarray, np.generic)):
-        return Type(dtypes.as_dtype(x.dtype), np.shape(x)), None
+        return Type(dtypes.of_numpy(x), np.shape(x)), None
     if isinstance(x, TensorSpec):
         return x.type, None
     kind = dtypes.weak_kind(x)

@@ -142,6 +142,17 @@ def as_dtype(value: Any) -> DType:
         ) from None
 
 
+def of_numpy(x: Any) -> DType:
+    """The DType of a NumPy array or scalar.
+
+    Raises:
+        DTypeError: when Dala has none like it, and for a masked array: its mask would be lost.
+    """
+    if type(x) is not np.ndarray and any(k.__module__.startswith("numpy.ma") for k in type(x).__mro__):
+        raise DTypeError("a masked array: its mask would be lost", hint="x.filled(value), or dd.where with the mask")
+    return as_dtype(x.dtype)
+
+
 _FLOAT_RANK = {float16: 1, bfloat16: 1, float32: 2, float64: 3}
 
 

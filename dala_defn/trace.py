@@ -234,7 +234,7 @@ class Trace:
             raise TraceError(f"{type(x).__name__} is no array", code="E403")
         known = self._captured.get(id(x))
         if known is None:
-            type_ = Type(dtypes.as_dtype(x.dtype) if not isinstance(x, (Array, Tracer)) else x.dtype, tuple(x.shape))
+            type_ = Type(dtypes.of_numpy(x) if not isinstance(x, (Array, Tracer)) else x.dtype, tuple(x.shape))
             known = self.argument(type_, "")
             self.captures.append(x)
             self._captured[id(x)] = known

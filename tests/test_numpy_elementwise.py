@@ -209,6 +209,13 @@ def test_gradients_at_edges_are_finite() -> None:
     assert np.isclose(float(dd.grad(dd.grad(dd.sinc))(0.0)), -(np.pi**2) / 3)
 
 
+def test_the_slope_of_the_cube_root_is_infinite_at_0() -> None:
+    x = dd.array([0.0, -0.0, -8.0])
+    for derive in (dd.grad, dd.jacfwd):
+        assert np.allclose(np.asarray(derive(lambda x: dd.sum(dd.cbrt(x)))(x)), [np.inf, np.inf, 1 / 12])
+    assert dd.grad(lambda x: dd.sum(dd.where(x > 0, dd.cbrt(x), 0)))(x).tolist() == [0, 0, 0]
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(dd.DTypeError):
         dd.positive(dd.array([True]))

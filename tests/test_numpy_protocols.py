@@ -273,3 +273,15 @@ def test_numpy_functions_agree_everywhere(tmp_path: Any) -> None:
     for out in everywhere(lambda x: np.exp(x) @ np.transpose(x), (X,), tmp_path):
         got = out[0] if isinstance(out, tuple) else out
         assert np.allclose(np.asarray(got), np.exp(X) @ X.T)
+
+
+def test_a_masked_array_is_refused_and_not_unmasked() -> None:
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    plain = np.array([1.0, 2.0])
+    double = dd.defn(lambda x: x * 2)
+    captures = dd.defn(lambda: dd.array(1.0) * masked)
+    double(plain)
+    for call in (lambda: dd.array(masked), lambda: dd.sum(masked), lambda: double(masked), captures):
+        with pytest.raises(dd.DTypeError, match="mask would be lost"):
+            call()
+    assert double(masked.filled(0.0)).tolist() == [2.0, 0.0]

@@ -111,12 +111,14 @@ def exp2(x: Any, /) -> Any:
 def cbrt(x: Any, /) -> Any:
     """The cube root, elementwise, also of negative numbers, within 2 ulp; integers are taken as float32.
 
+    The derivative at 0 is infinite.
+
     Example:
         >>> dd.cbrt(dd.array([27.0, -8.0]))
         array([ 3., -2.], dtype=float32)
     """
     x = real(x)
-    a = E.absolute(x)
+    a = E.where(x < 0, -x, x)  # not absolute: its derivative at 0 is 0, and that of the root infinite
     root = E.power(a, convert(1 / 3, dtype_of(x)))
     still, size = E.stop_gradient(root), E.stop_gradient(a)
     usable = E.logical_and(E.isfinite(still), still > 0)

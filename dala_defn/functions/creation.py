@@ -38,7 +38,7 @@ def array(x: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = 
     if not ours and not isinstance(x, (np.ndarray, np.generic)) and _is_foreign(x):
         x = np.asarray(x) if hasattr(x, "__array__") or not hasattr(x, "__dlpack__") else np.from_dlpack(x)
     if isinstance(x, (np.ndarray, np.generic)):
-        own = dtypes.as_dtype(x.dtype)
+        own = dtypes.of_numpy(x)
         made = literal(np.asarray(x), own)
         return made if to is None else convert(made, to)
     if is_value(x):
