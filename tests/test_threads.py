@@ -334,3 +334,23 @@ def test_threads_trace_and_run_different_functions():
     run_threads([lambda s=s: work(s) for s in range(1, 5)], wrong)
     assert wrong == []
     assert shared.traces == 12
+
+
+def test_threads_may_come_and_go():
+    # In a process of its own: what broke here was the allocator, by a segmentation fault.
+    code = """
+import threading
+import numpy as np
+import dala_defn as dd
+for _ in range(12):
+    f = dd.defn(lambda x: dd.tanh(x) + x.sum())
+    def work(k):
+        for i in range(40):
+            np.asarray(f(np.full(1 + (k * 7 + i) % 13, k + 1, np.float32)))
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+print(f(np.zeros(1, np.float32)).item())
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "0.0\n"), done.stderr

@@ -511,3 +511,17 @@ def test_fit_writes_to_standard_error_only_when_asked(capsys: pytest.CaptureFixt
 def test_a_weights_gradient_is_made_where_it_lies() -> None:
     graph = dd.defn(dd.grad(lambda w, x: dd.sum(dd.square(x @ w)))).lower(dd.spec((3, 2)), dd.spec(("b", 3)))
     assert not [n for n in graph.nodes if n.op == "transpose" and n.inputs[0].type.shape == (2, 3)]
+
+
+def test_a_model_without_an_input_has_a_repr() -> None:
+    model = dd.Sequential([L.Dense(1)])
+    assert repr(model) == "<Sequential : no input yet>"
+    model.predict(np.ones((1, 2), np.float32))
+    assert repr(model) == "<Sequential : 1 layers>"
+
+
+@pytest.mark.parametrize("epochs", [-1, 1.5, True])
+def test_epochs_are_a_whole_number(epochs: Any) -> None:
+    model, x, y = recorder([1.0])
+    with pytest.raises(dd.ArgumentError, match="epochs"):
+        model.fit(x, y, epochs=epochs, verbose=0)

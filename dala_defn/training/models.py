@@ -49,7 +49,8 @@ class Model(LayerGraph):
     _compiled: tuple[Any, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name or ''}: {len(self.layers)} layers>"
+        known = "layers" in vars(self)  # not before a Sequential has seen an input
+        return f"<{type(self).__name__} {self.name or ''}: {f'{len(self.layers)} layers' if known else 'no input yet'}>"
 
     def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = ()) -> None:
         """Says how the model is trained. The optimizer starts afresh.
@@ -179,6 +180,8 @@ class Model(LayerGraph):
         if validation is not None and validation.n == 0:
             raise ArgumentError("there are no samples to validate on")
         size = loop.batch_size_of(batch_size, 32)
+        if isinstance(epochs, bool) or not hasattr(epochs, "__index__") or epochs < 0:
+            raise ArgumentError(f"epochs = {epochs!r}", rule="a whole number of at least 0")
         scores = self._score()
         trainer = self._training()
         trainer.targets = data.specs()[len(data.xs) :][: len(data.ys)]
