@@ -101,6 +101,7 @@ from dala_defn.functions.types import NamespaceInfo as _NamespaceInfo
 from dala_defn.functions.updates import At as _At
 from dala_defn.interchange import from_dlpack
 from dala_defn.jacobians import hessian, hvp, jacfwd, jacrev, linearize, vjp
+from dala_defn.memory import memory_limit
 from dala_defn.nans import debug_nans
 from dala_defn.operators import Operators as _Operators
 from dala_defn.operators import install_protocols as _install_protocols
@@ -221,6 +222,7 @@ __all__ = [
     "logsumexp",
     "losses",
     "map",
+    "memory_limit",
     "metrics",
     "name_scope",
     "nan",

@@ -15,22 +15,7 @@ import numpy as np
 
 from dala_defn.array import Array, HostStorage
 from dala_defn.dtypes import DTYPES, DType, as_dtype, as_pairs, bfloat16, from_pairs, real_of
-from dala_defn.errors import (
-    ArgumentError,
-    CheckFailed,
-    DalaError,
-    DonatedError,
-    DTypeError,
-    EngineError,
-    EnginePanic,
-    FileError,
-    FileFormatError,
-    IndexOutOfRange,
-    OutOfMemory,
-    ShapeError,
-    SignatureError,
-    VerifyError,
-)
+from dala_defn.errors import ArgumentError, DonatedError, EngineError, kind_of_status
 from dala_defn.ir import Type, frozen
 from dala_defn.ir.codec import encode_attr
 from dala_defn.shapes import DimExpr
@@ -40,30 +25,7 @@ DONATE = 1
 OP_CACHE = 4096
 CALL_CACHE = 256  # prepared calls of a program
 MOST_FREES = 64
-
-_ERRORS: dict[int, type[DalaError]] = {
-    1: FileFormatError,
-    2: VerifyError,
-    3: ArgumentError,
-    4: EngineError,
-    5: EngineError,
-    6: OutOfMemory,
-    7: EnginePanic,
-    8: FileError,
-}
-# By the code of an error whose status says less.
-_CODES: dict[tuple[int, str], type[DalaError]] = {
-    (1, "signature"): SignatureError,
-    (1, "signature-key"): SignatureError,
-    (1, "signature-missing"): SignatureError,
-    (3, "dtype"): DTypeError,
-    (3, "shape"): ShapeError,
-    (3, "dim"): ShapeError,
-    (3, "dim-bounds"): ShapeError,
-    (3, "dim-conflict"): ShapeError,
-    (4, "index-out-of-range"): IndexOutOfRange,
-    (4, "assertion"): CheckFailed,
-}
+NO_LIMIT = 2**64 - 1
 
 
 class _Library:
@@ -132,7 +94,7 @@ def raise_error(ffi: Any, lib: Any, err: Any) -> None:
         error, raised.error = getattr(raised, "error", None), None
         if error is not None:
             raise error
-    kind = _CODES.get((status, data.get("code")), _ERRORS.get(status, EngineError))
+    kind = kind_of_status(status, data.get("code"))
     place = data.get("location")
     location = None  # without one, the line of the call is the user's
     if place:
@@ -430,6 +392,26 @@ class Loaded:
         del keep, keep_too
         engine.check(status, err)
         return [wrap(engine, results, i, concrete(t, results[i])) for i, t in enumerate(types)]
+
+    def memory(self, entry: int, given: Sequence[tuple[Type, str]]) -> Any:
+        """What memory a run holds, on arguments of these types that come so: kept, donated or lent."""
+        ffi, lib = self.engine.ffi, self.engine.lib
+        packed, keep = ffi.new("dala_arg[]", len(given)), []
+        for c, (t, kind) in zip(packed, given, strict=True):
+            shape = (*t.shape, 2) if t.dtype.kind in "kc" else t.shape
+            keep.append(ffi.new("int64_t[]", shape))
+            c.array.dtype, c.array.ndim, c.array.shape = real_of(t.dtype).code, len(shape), keep[-1]
+            c.array.data = packed if kind == "lent" else ffi.NULL  # whether there are data: they are not looked at
+            c.flags = DONATE if kind == "donated" else 0
+        out, err = ffi.new("char **"), ffi.new("dala_error **")
+        self.engine.check(lib.dala_program_memory(self.handle, entry, packed, len(given), out, err), err)
+        return json.loads(ffi.string(ffi.gc(out[0], lib.dala_text_free)))
+
+    def limit_memory(self, limit: int) -> None:
+        """Refuses, from now on, runs that would hold more bytes at a time."""
+        err = self.engine.ffi.new("dala_error **")
+        status = self.engine.lib.dala_program_limit_memory(self.handle, min(limit, NO_LIMIT), err)
+        self.engine.check(status, err)
 
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""

@@ -22,6 +22,7 @@ from dala_defn.executors import Executor
 from dala_defn.ir import Graph
 from dala_defn.ir.codec import relative_file
 from dala_defn.ir.program import Arg, Bounds, Entry, Program, Result
+from dala_defn.memory import MemoryPlan, given, plan_of
 from dala_defn.nans import Watched, judge, recording, watch
 from dala_defn.passes.pipeline import compile_passes
 from dala_defn.passes.watch import watched
@@ -108,7 +109,9 @@ class Traced:
 class Compiled:
     """A trace, compiled: call it like the function, without the arguments that are part of the program."""
 
-    def __init__(self, traced: Traced, donate: Sequence[bool], runner: Executor) -> None:
+    def __init__(
+        self, traced: Traced, donate: Sequence[bool], runner: Executor, memory_limit: int | None = None
+    ) -> None:
         self.traced = traced
         start = time.perf_counter()
         self.mode = watch.mode
@@ -124,6 +127,8 @@ class Compiled:
         self.executable = runner.load(self.program)
         self.load_seconds = time.perf_counter() - start - self.passes_seconds
         self.index = self.executable.entry("main")
+        if memory_limit is not None:
+            self.executable.limit_memory(memory_limit)
         self.results = [v.type for v in traced.graph.outputs]
         self.donate = [*donate, *(False for _ in traced.captures)] if any(donate) else None
         self._plan: Plan | None = None
@@ -141,6 +146,30 @@ class Compiled:
         except DalaError as error:
             error.location = self.place(error.location)
             raise
+
+    def memory_plan(self, *args: Any, **kwargs: Any) -> MemoryPlan:
+        """What memory a run on these arguments (or specs) holds, and where; without arguments, on the compiled types.
+
+        Raises:
+            ArgumentError: when a size is not known.
+
+        Example:
+            >>> c = dd.defn(lambda x: dd.exp(x) + 1).compile(dd.spec((1000,)))
+            >>> c.memory_plan().peak
+            8000
+        """
+        if not args and not kwargs:
+            return self.memory_of(self.traced.types)
+        bound = self.traced.arguments.bind(args, self._unsettled(kwargs))
+        return self.memory_of(bound.leaves)
+
+    def memory_of(self, leaves: Sequence[Any]) -> MemoryPlan:
+        """The same for arguments, or their types, as a flat list."""
+        t = self.traced
+        names = [*t.names, *(f"captured_{i}" for i in range(len(t.captures)))]
+        types = [v.type for v in self.program.entries[0].graph.inputs]
+        come = given(names, types, [*leaves, *t.captures], self.donate)
+        return plan_of(t.graph.name, self.executable.memory(self.index, come), self.place)
 
     def execution(self, runner: Executor, leaves: Sequence[Any]) -> Execution:
         """What it does on arguments like these: which kernel or library runs each node."""

@@ -25,6 +25,7 @@ from dala_defn.executors import Executor, executor
 from dala_defn.explain import MOST, CacheInfo, Difference, Explanation, TraceRecord, closest, signature_of
 from dala_defn.ir import Graph
 from dala_defn.ir.program import Arg, Entry, Program
+from dala_defn.memory import MemoryPlan, bytes_of
 from dala_defn.nans import watch
 from dala_defn.passes.facts import with_facts
 from dala_defn.passes.pipeline import compile_passes
@@ -52,6 +53,7 @@ class Defn:
         executor: str | None = None,
         rewrite: bool = True,
         max_traces: int | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         # Without the function's __dict__, which for a wrapper of ours would be all that it knows.
         functools.update_wrapper(self, f, updated=())
@@ -59,6 +61,7 @@ class Defn:
         self._f = f
         self.rewrite = rewrite
         self.max_traces = max_traces
+        self.memory_limit = None if memory_limit is None else bytes_of(memory_limit)
         self._owner: Callable[[], Any] | None = None
         static = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
         if isinstance(f, composites.Composite):
@@ -94,6 +97,7 @@ class Defn:
     def _bound(self, instance: Any) -> Defn:
         """The function as a method of one object, which it does not keep alive."""
         options: dict[str, Any] = {"executor": self.executor, "rewrite": self.rewrite, "max_traces": self.max_traces}
+        options["memory_limit"] = self.memory_limit
         options["static_argnames"] = tuple(self.arguments.static)
         options["donate_argnames"] = tuple(self.arguments.donate)
         found = Defn(self._f.__get__(instance), **options)
@@ -130,6 +134,17 @@ class Defn:
 
     def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = self.arguments.bind(args, kwargs)
+        key, compiled, captures = self._program(bound)
+        compiled.traced.check(bound.sizes)
+        leaves = [as_operand(x, t) for x, t in zip(bound.leaves, compiled.traced.types, strict=True)]
+        outs = compiled.run(leaves, captures)
+        writer = Writer(args, kwargs, compiled.traced.types)
+        self.arguments.take(writer, args, kwargs)
+        self._prepare(_alike(args), key, compiled.plan(writer, captures, outs))
+        return compiled.result(outs)
+
+    def _program(self, bound: Bound) -> tuple[Any, Compiled, list[Any]]:
+        """The key of a call, its program, kept or new, and what that captured."""
         runner = executor(self.executor)
         key = (bound.key, runner.name, watch.mode)
         with self._lock:
@@ -141,13 +156,23 @@ class Defn:
                 captures = list(compiled.traced.captures)
                 self._keep(key, compiled)
             self._compiled.move_to_end(key)
-        compiled.traced.check(bound.sizes)
-        leaves = [as_operand(x, t) for x, t in zip(bound.leaves, compiled.traced.types, strict=True)]
-        outs = compiled.run(leaves, captures)
-        writer = Writer(args, kwargs, compiled.traced.types)
-        self.arguments.take(writer, args, kwargs)
-        self._prepare(_alike(args), key, compiled.plan(writer, captures, outs))
-        return compiled.result(outs)
+        return key, compiled, captures
+
+    def memory_plan(self, *args: Any, **kwargs: Any) -> MemoryPlan:
+        """What memory a call with these arguments (or ``spec``s) holds, as it will be executed, and where.
+
+        Nothing is run; what is traced and compiled for it is kept for calls.
+
+        Raises:
+            ArgumentError: when the size of an argument is not known.
+
+        Example:
+            >>> f = dd.defn(lambda x: dd.sum(dd.exp(x) * 2))
+            >>> f.memory_plan(dd.spec((1000, 1000))).arguments
+            4000000
+        """
+        bound = self.arguments.bind(args, kwargs)
+        return self._program(bound)[1].memory_of(bound.leaves)
 
     def _keep(self, key: Any, compiled: Compiled) -> None:
         self._compiled[key] = compiled
@@ -191,7 +216,7 @@ class Defn:
         start = time.perf_counter()
         traced = self.trace(bound)
         record.trace_ms = (time.perf_counter() - start) * 1e3
-        compiled = Compiled(traced, bound.donate, runner)
+        compiled = Compiled(traced, bound.donate, runner, self.memory_limit)
         record.passes_ms, record.load_ms = compiled.passes_seconds * 1e3, compiled.load_seconds * 1e3
         record.nodes, record.compiled_nodes = _count(traced.graph), _count(compiled.graph)
         self._calls_traced += 1
@@ -256,7 +281,7 @@ class Defn:
         Arguments that are left to their defaults are part of the program, as static ones are.
         """
         bound = self._given(args, kwargs)
-        return Compiled(self.trace(bound), bound.donate, executor(self.executor))
+        return Compiled(self.trace(bound), bound.donate, executor(self.executor), self.memory_limit)
 
     def export(self, path: str | os.PathLike[str], *specs: Any, **kwargs: Any) -> None:
         """Writes the function for these specs (or arrays) to a ``.dala`` file with the entry ``main``.
@@ -346,6 +371,7 @@ def defn(
     executor: str | None = None,
     rewrite: bool = True,
     max_traces: int | None = None,
+    memory_limit: int | None = None,
 ) -> Any:
     """Compiles a function over arrays.
 
@@ -357,9 +383,11 @@ def defn(
         donate_argnames: arguments whose arrays give their storage to the call and cannot be used afterwards.
         rewrite: whether Python's own control flow in it may depend on traced values; see docs/control-flow.md.
         executor: ``"flex"`` or ``"reference"`` for this function; otherwise as ``dd.using`` says.
+        memory_limit: the most bytes that a call may hold at a time, what it is given counted in; see ``memory_plan``.
         max_traces: how often calls may trace it; ``f.explain()`` lists the traces and what differed.
 
     Raises:
+        OutOfMemory: when a call would hold more than ``memory_limit``, before it starts, naming the largest buffers.
         RetraceError: when a call would trace it more often than ``max_traces``, with what differs.
         ShapeError, DTypeError, ArgumentTypeError: while tracing, with the line of the function that is wrong.
 
@@ -371,5 +399,5 @@ def defn(
         array([3., 5.], dtype=float32)
     """
     options: dict[str, Any] = {"static_argnames": static_argnames, "donate_argnames": donate_argnames}
-    options.update(executor=executor, rewrite=rewrite, max_traces=max_traces)
+    options.update(executor=executor, rewrite=rewrite, max_traces=max_traces, memory_limit=memory_limit)
     return (lambda g: Defn(g, **options)) if f is None else Defn(f, **options)

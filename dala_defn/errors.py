@@ -349,3 +349,34 @@ def install_excepthook() -> None:
         previous(kind, error, tb)
 
     sys.excepthook = hook
+
+
+# Statuses of the native runtime (dala.h).
+_STATUS: dict[int, type[DalaError]] = {
+    1: FileFormatError,
+    2: VerifyError,
+    3: ArgumentError,
+    4: EngineError,
+    5: EngineError,
+    6: OutOfMemory,
+    7: EnginePanic,
+    8: FileError,
+}
+# By the code of an error whose status says less.
+_CODES: dict[tuple[int, str], type[DalaError]] = {
+    (1, "signature"): SignatureError,
+    (1, "signature-key"): SignatureError,
+    (1, "signature-missing"): SignatureError,
+    (3, "dtype"): DTypeError,
+    (3, "shape"): ShapeError,
+    (3, "dim"): ShapeError,
+    (3, "dim-bounds"): ShapeError,
+    (3, "dim-conflict"): ShapeError,
+    (4, "index-out-of-range"): IndexOutOfRange,
+    (4, "assertion"): CheckFailed,
+}
+
+
+def kind_of_status(status: int, code: str | None) -> type[DalaError]:
+    """The class of an error of the native runtime."""
+    return _CODES.get((status, code or ""), _STATUS.get(status, EngineError))

@@ -16,6 +16,7 @@ from dala_defn.errors import ArgumentError, ArgumentTypeError, DTypeError, Shape
 from dala_defn.executors import executor
 from dala_defn.ir.codec import decode
 from dala_defn.ir.program import Entry, state_path
+from dala_defn.memory import MemoryPlan, given, plan_of
 
 
 class EntryPoint:
@@ -43,6 +44,15 @@ class EntryPoint:
             ArgumentTypeError: for a wrong number or name of arguments.
             DTypeError, ShapeError: when an argument does not fit.
         """
+        given = self._leaves(args, kwargs)
+        leaves = [as_operand(x, t) for x, (_, t) in zip(given, self.args, strict=True)]
+        outs = self._artifact.loaded.run(self._index, leaves, self._types)
+        if len(outs) == 1:
+            return outs[0]
+        return {r.name: x for (r, _), x in zip(self.results, outs, strict=True)}
+
+    def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments in order, each of the type that it must have."""
         names = [a.name for a, _ in self.args]
         given = dict(zip(names, args, strict=False))
         if len(args) > len(names) or set(given) & set(kwargs) or set(kwargs) - set(names):
@@ -51,7 +61,6 @@ class EntryPoint:
         if len(given) != len(names):
             missing = [n for n in names if n not in given]
             raise ArgumentTypeError(f"{self!r}: {', '.join(missing)} missing")
-        leaves = []
         for a, t in self.args:
             x = given[a.name]
             have, _ = type_of(x, a.name)
@@ -60,11 +69,19 @@ class EntryPoint:
             fixed = zip(have.shape, t.shape, strict=False)
             if have.ndim != t.ndim or any(isinstance(d, int) and d != n for n, d in fixed):
                 raise ShapeError(f"argument {a.name} is {have}, not {t}")
-            leaves.append(as_operand(x, t))
-        outs = self._artifact.loaded.run(self._index, leaves, self._types)
-        if len(outs) == 1:
-            return outs[0]
-        return {r.name: x for (r, _), x in zip(self.results, outs, strict=True)}
+        return [given[n] for n in names]
+
+    def memory_plan(self, *args: Any, **kwargs: Any) -> MemoryPlan:
+        """What memory a run on these arguments (or specs) holds; without arguments, on those of the file.
+
+        Raises:
+            ArgumentTypeError: for a wrong number or name of arguments.
+            ArgumentError: when a size is not known.
+        """
+        leaves = self._leaves(args, kwargs) if args or kwargs else [t for _, t in self.args]
+        types = [t for _, t in self.args]
+        come = given([a.name for a, _ in self.args], types, leaves, [a.donate for a, _ in self.args])
+        return plan_of(self.name, self._artifact.loaded.memory(self._index, come), lambda at: at)
 
 
 class Artifact:

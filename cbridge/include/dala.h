@@ -123,6 +123,26 @@ dala_status dala_gradient(dala_program *program, int32_t entry, const dala_arg *
                           const dala_arg *cotangent, const int32_t *wrt, size_t n_wrt, dala_result *results,
                           size_t n_results, dala_tensor *const *frees, size_t n_frees, dala_error **err);
 
+/* How much memory a run of an entry holds, as it will be executed: *json is to be released with dala_text_free. Of each
+ * argument only the type counts, and how it comes: as a tensor (a `tensor`, or an `array` without data), to be donated by
+ * its flags or not, or as an `array` with data.
+ * {"peak", "arguments", "constants", "results": BYTES, "at": {"op", "location"} or null,
+ *  "buffers": [{"bytes", "role", "name", "type", "location"}], "others": {"count", "bytes"}}: the buffers are those that
+ * are held at the peak, the largest first; a role is "argument", "constant", "value" or "scratch". */
+dala_status dala_program_memory(dala_program *program, int32_t entry, const dala_arg *args, size_t n_args, char **json,
+                                dala_error **err);
+void dala_text_free(char *text);
+/* The most bytes that a run of the program may hold at a time, what it is given counted in; a run that would hold more
+ * is refused before it starts (DALA_OUT_OF_MEMORY). The engine's limit stays. */
+dala_status dala_program_limit_memory(dala_program *program, uint64_t bytes, dala_error **err);
+/* The same for whatever the calling thread runs; UINT64_MAX is no limit. Gives what it was before. */
+uint64_t dala_memory_limit(uint64_t bytes);
+/* Bytes that the library holds in blocks of 1 KiB and more, and the most of them since the last call with `restart`;
+ * either may be NULL. Freed blocks do not count, though they are kept to be used again, up to 1 GiB: dala_memory_trim
+ * lets go of them. */
+void dala_memory_stats(uint64_t *live, uint64_t *peak, int32_t restart);
+void dala_memory_trim(void);
+
 /* Copies out, or replaces, a tensor of the program's state by its path. */
 dala_status dala_program_get_state(dala_program *program, const char *path, dala_result *result, dala_error **err);
 dala_status dala_program_set_state(dala_program *program, const char *path, const dala_arg *value, dala_error **err);

@@ -5,12 +5,13 @@ use std::ffi::c_void;
 use dala_runtime::dtype::DType;
 use dala_runtime::error::{Error, Result};
 use dala_runtime::host::HostView;
+use dala_runtime::value::Ty;
 use dala_runtime::{Arg, HostArray, Tensor};
 
 use crate::guard::{get, slice};
 
 /// `DALA_ARG_DONATE`.
-const DONATE: i32 = 1;
+pub const DONATE: i32 = 1;
 
 /// An array as C sees it.
 #[allow(non_camel_case_types)]
@@ -177,6 +178,34 @@ pub fn give(
         }
     }
     Ok(())
+}
+
+/// Its type, whatever lies in it.
+///
+/// # Safety
+/// The shape is as `dala.h` says.
+pub unsafe fn ty_of(array: &dala_array) -> Result<Ty> {
+    let dtype = DType::from_code(array.dtype)
+        .ok_or_else(|| Error::argument(format!("there is no dtype {}", array.dtype)))?;
+    let ndim = usize::try_from(array.ndim)
+        .map_err(|_| Error::argument(format!("ndim is {}", array.ndim)))?;
+    // SAFETY: the caller's promise.
+    let mut shape = unsafe { slice(array.shape, ndim, "shape") }?;
+    if dtype == DType::Key {
+        let (words, rest) = shape
+            .split_last()
+            .ok_or_else(|| Error::argument("a key has a last dimension of 2"))?;
+        if *words != 2 {
+            return Err(Error::argument("a key has a last dimension of 2"));
+        }
+        shape = rest;
+    }
+    let sizes = shape.iter().map(|d| usize::try_from(*d));
+    let sizes = sizes.collect::<std::result::Result<Vec<usize>, _>>();
+    Ty::new(
+        dtype,
+        sizes.map_err(|_| Error::argument(format!("the shape is {shape:?}")))?,
+    )
 }
 
 /// The caller's array.

@@ -8,9 +8,10 @@ mod fork;
 mod gradient;
 mod guard;
 mod hooks;
+mod memory;
 mod signing;
 #[cfg(test)]
 mod tests;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: memory::Pooled = memory::Pooled;

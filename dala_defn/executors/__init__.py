@@ -40,6 +40,14 @@ class Executable(Protocol):
         """``run`` for arguments of the types of these; it gives ``None`` when others need the general way."""
         ...
 
+    def memory(self, entry: int, given: Sequence[tuple[Type, str]]) -> Mapping[str, Any]:
+        """What memory a run holds, on arguments of these types that come so: kept, donated or lent."""
+        ...
+
+    def limit_memory(self, limit: int) -> None:
+        """Refuses, from now on, runs that would hold more bytes at a time."""
+        ...
+
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""
         ...

@@ -14,6 +14,7 @@ import numpy as np
 from dala_defn.array import Array, host_array
 from dala_defn.dtypes import as_dtype, as_pairs, from_pairs
 from dala_defn.errors import DalaError, OutOfMemory, ShapeError
+from dala_defn.executors import limits
 from dala_defn.ir import Graph, Node, Type, Value
 from dala_defn.ir.graph import graphs_in
 from dala_defn.ir.program import Bounds, Entry, Program, state_path
@@ -70,7 +71,7 @@ def run_graph(
     """
     held = [to_numpy(x, v.type) for x, v in zip(args, graph.inputs, strict=True)]
     sizes = bind_dims([v.type for v in graph.inputs], [x.shape for x in held], bounds)
-    limit = _physical_memory() * 4 // 5 if memory_limit is None else memory_limit
+    limit = min(_physical_memory() * 4 // 5 if memory_limit is None else memory_limit, limits.of_thread())
     needed = _bytes(graph, sizes, {})
     if needed > limit:
         raise OutOfMemory(f"the run would hold {needed} bytes, the limit is {limit}", details={"needed": needed})
@@ -230,6 +231,10 @@ def _result(x: np.ndarray[Any, Any], t: Type) -> Array:
     return host_array(from_pairs(x).copy() if t.dtype.kind == "c" and x.dtype.kind == "f" else np.array(x), t.dtype)
 
 
+def _place_of(node: Node) -> dict[str, Any] | None:
+    return None if node.loc is None else node.loc.resolve().to_dict()
+
+
 class ReferenceExecutable:
     """A program that runs on NumPy."""
 
@@ -279,6 +284,36 @@ class ReferenceExecutable:
     ) -> Callable[[Sequence[Any]], list[Array] | None] | None:
         """``run`` with the entry given: there is nothing to prepare."""
         return lambda args: self.run(entry, args, types, donate)
+
+    def memory(self, entry: int, given: Sequence[tuple[Type, str]]) -> Mapping[str, Any]:
+        """What memory a run holds: all values, until it ends."""
+        e = self.program.entries[entry]
+        callers = iter([t for t, _ in given])
+        types = [
+            t if self.path(a.role) is not None else next(callers) for a, t in zip(e.args, e.arg_types(), strict=True)
+        ]
+        sizes = bind_dims(e.arg_types(), [[evaluate_dim(d, {}) for d in t.shape] for t in types], self.program.dims)
+        size_of = lambda t: math.prod(evaluate_dim(d, sizes) for d in t.shape) * t.dtype.itemsize  # noqa: E731
+        arguments = sum(map(size_of, types))
+        made = [(size_of(v.type), n, _concrete(v.type, sizes)) for n in e.graph.nodes for v in n.outputs]
+        made.sort(key=lambda b: -b[0])
+        buffers = [
+            {"bytes": size, "role": "value", "name": n.op, "type": str(t), "location": _place_of(n)}
+            for size, n, t in made
+        ]
+        return {
+            "peak": arguments + _bytes(e.graph, sizes, {}),
+            "arguments": arguments,
+            "constants": 0,
+            "results": sum(size_of(v.type) for v in e.graph.outputs if v.node is not None),
+            "at": None,
+            "buffers": buffers[:16],
+            "others": {"count": len(buffers[16:]), "bytes": sum(b[0] for b in made[16:])},
+        }
+
+    def limit_memory(self, limit: int) -> None:
+        """Refuses, from now on, runs that would hold more bytes at a time."""
+        self.memory_limit = limit if self.memory_limit is None else min(limit, self.memory_limit)
 
     def get_state(self, path: str, type: Type) -> Array:
         """A tensor of the program's state."""

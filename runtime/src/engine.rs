@@ -8,6 +8,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result, clip};
 use crate::file::Container;
 use crate::host::HostView;
+use crate::plan::Given;
 use crate::value::{MAX_RANK, Ty};
 
 /// An array in the caller's memory; one of keys is described by its storage, with a last dim of 2. Whoever makes one vouches that every element that `data`, `shape` and `strides`
@@ -207,6 +208,10 @@ pub trait Loaded: Send + Sync {
         args: &[Arg<'_>],
         wanted: Option<usize>,
     ) -> Result<Vec<Box<dyn Tensor>>>;
+    /// How much memory a run of an entry holds, on arguments of these types that come so: as JSON.
+    fn memory(&self, entry: usize, args: &[(Ty, Given)]) -> Result<String>;
+    /// The most bytes that a run of it may hold at a time, from now on.
+    fn limit_memory(&self, bytes: usize);
     /// Runs an entry that replaces no state, and the backend's own backward pass over what it ran: its results, then
     /// the gradients. For engines that record, which `"flex-autodiff"` does.
     fn gradient(

@@ -6,6 +6,7 @@
 
 pub mod attrs;
 pub mod backend;
+mod budget;
 pub mod dim;
 pub mod dtype;
 pub mod effects;
@@ -18,6 +19,7 @@ mod gradient;
 pub mod host;
 pub mod infer;
 pub mod kernels;
+pub mod limits;
 mod loaded;
 pub mod op;
 mod operation;
@@ -35,3 +37,4 @@ pub mod verify;
 pub use engine::{Arg, Engine, HostArray, Loaded, Operation, Options, Tensor, Wanted};
 pub use engines::engine;
 pub use error::{Error, Result, Status};
+pub use plan::Given;

@@ -1,7 +1,7 @@
 //! A program on an engine: its plans, its constants and its state.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use burn_backend::tensor::Device;
@@ -9,17 +9,19 @@ use burn_std::Bytes;
 
 use crate::attrs::Literal;
 use crate::backend::ExecBackend;
+use crate::budget::{described, refused};
 use crate::dtype::DType;
 use crate::effects::inside_handler;
 use crate::engine::{Arg, Loaded, Options, Tensor, Wanted};
 use crate::error::{Error, Result, clip};
 use crate::file::Container;
 use crate::gradient::gradient;
+use crate::limits;
 use crate::op::{Family, Op};
-use crate::plan::{Plan, Planner, locate};
+use crate::plan::{Given, Plan, Planner, locate, peak, rehearse};
 use crate::program::{Entry, Program, Role};
 use crate::run::run;
-use crate::tensor::{Borrowed, Held, detach, donate, from_arg, from_array, lock};
+use crate::tensor::{Borrowed, Held, detach, donate, from_arg, from_array, is_lent, lock};
 use crate::value::{Ty, Val};
 use crate::verify::{stored_as, verify};
 
@@ -58,6 +60,8 @@ pub struct LoadedProgram<B: ExecBackend> {
     container: Container,
     device: Device<B>,
     options: Options,
+    /// The most bytes that a run may hold at a time.
+    limit: AtomicUsize,
     entries: Vec<EntryPlans<B>>,
     /// Uploaded tensors of constants, by the name under which their bytes stand.
     constants: Mutex<BTreeMap<(String, DType), Val<B>>>,
@@ -106,6 +110,7 @@ impl<B: ExecBackend> LoadedProgram<B> {
         let states = state_types.iter().map(|_| State::Initial).collect();
         Ok(LoadedProgram {
             info: program.info().to_string(),
+            limit: AtomicUsize::new(options.memory_limit),
             program,
             container,
             device,
@@ -174,24 +179,32 @@ impl<B: ExecBackend> LoadedProgram<B> {
 
     /// The plan for these arguments: a cached one, or a new one.
     fn plan(&self, entry: &Entry, own: &EntryPlans<B>, args: &[Arg<'_>]) -> Result<Arc<Plan<B>>> {
-        if let Some(plan) = self.cached(own, args) {
-            return Ok(plan);
+        match self.cached(own, |i, ty| args.get(i).is_some_and(|arg| arg.is(ty))) {
+            Some(plan) => Ok(plan),
+            None => {
+                let types = args.iter().map(Arg::ty).collect::<Result<Vec<_>>>()?;
+                self.planned(entry, own, &types)
+            }
         }
-        let mut given = args.iter();
+    }
+
+    /// A new plan for arguments of these types.
+    fn planned(&self, entry: &Entry, own: &EntryPlans<B>, given: &[Ty]) -> Result<Arc<Plan<B>>> {
+        let mut given = given.iter();
         let types = own
             .args
             .iter()
             .map(|port| match port {
                 Port::State(i) => Ok(self.state_types[*i].clone()),
                 Port::Caller => match given.next() {
-                    Some(arg) => arg.ty(),
+                    Some(ty) => Ok(ty.clone()),
                     None => Err(Error::argument("an argument is missing")),
                 },
             })
             .collect::<Result<Vec<_>>>()?;
         let constant = |literal: &Literal, ty: &Ty| self.constant(literal, ty);
-        let (limit, fault) = (self.options.memory_limit, self.options.fault.as_deref());
-        let planner = Planner::new(&self.program, &constant, limit, fault);
+        let fault = self.options.fault.as_deref();
+        let planner = Planner::new(&self.program, &constant, fault);
         let plan = Arc::new(planner.plan(entry, types)?);
         for ((_, ty), port) in plan.body.results.iter().zip(&own.results) {
             if let Port::State(i) = port
@@ -220,17 +233,22 @@ impl<B: ExecBackend> LoadedProgram<B> {
         Ok(plan)
     }
 
-    fn cached(&self, own: &EntryPlans<B>, args: &[Arg<'_>]) -> Option<Arc<Plan<B>>> {
+    /// A kept plan whose types of the caller's arguments, by their numbers, are `these`.
+    fn cached(
+        &self,
+        own: &EntryPlans<B>,
+        these: impl Fn(usize, &Ty) -> bool,
+    ) -> Option<Arc<Plan<B>>> {
         let plans = own.plans.read().unwrap_or_else(PoisonError::into_inner);
         let fits = |plan: &&Arc<Plan<B>>| {
-            let mut given = args.iter();
+            let mut given = 0..;
             plan.body
                 .inputs
                 .iter()
                 .zip(&own.args)
                 .all(|(ty, port)| match port {
                     Port::State(_) => true,
-                    Port::Caller => given.next().is_some_and(|arg| arg.is(ty)),
+                    Port::Caller => given.next().is_some_and(|i| these(i, ty)),
                 })
         };
         let plan = plans.iter().find(fits)?;
@@ -239,6 +257,54 @@ impl<B: ExecBackend> LoadedProgram<B> {
                 .store(own.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         }
         Some(Arc::clone(plan))
+    }
+
+    /// How all arguments come, when those of the caller come so.
+    fn given(&self, own: &EntryPlans<B>, callers: impl Iterator<Item = Given>) -> Vec<Given> {
+        let mut callers = callers;
+        let replaced = |i: usize| {
+            let mut results = own.results.iter();
+            results.any(|p| matches!(p, Port::State(k) if *k == i))
+        };
+        let ports = own.args.iter();
+        ports
+            .map(|port| match port {
+                Port::State(i) if replaced(*i) => Given::Donated,
+                Port::State(_) => Given::Kept,
+                Port::Caller => callers.next().unwrap_or(Given::Kept),
+            })
+            .collect()
+    }
+
+    /// Refuses a run that would hold more than it may.
+    fn admit(
+        &self,
+        entry: &Entry,
+        own: &EntryPlans<B>,
+        plan: &Plan<B>,
+        args: &[Arg<'_>],
+    ) -> Result<()> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let limit = limit.min(limits::memory_limit());
+        if plan.most <= limit {
+            return Ok(());
+        }
+        let given = args.iter().map(|arg| match arg {
+            Arg::Tensor { donate: true, .. } => Given::Donated,
+            Arg::Tensor { .. } => Given::Kept,
+            Arg::Array(_) => Given::Lent,
+        });
+        let mut given = self.given(own, given);
+        for (given, ty) in given.iter_mut().zip(&plan.body.inputs) {
+            if *given == Given::Lent && !is_lent(ty) {
+                *given = Given::Donated;
+            }
+        }
+        if peak(&plan.body, &given) <= limit {
+            return Ok(());
+        }
+        let memory = rehearse(&plan.body, &given);
+        Err(refused(&self.program, &names(entry), &memory, limit))
     }
 
     /// The value of a state, taken from the container at first use.
@@ -352,6 +418,7 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
             .with_code("result-count"));
         }
         let plan = self.plan(spec, own, args)?;
+        self.admit(spec, own, &plan, args)?;
         let _writer = if own.writes {
             Some(self.writer()?)
         } else {
@@ -405,6 +472,37 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
         Ok(results)
     }
 
+    fn memory(&self, entry: usize, args: &[(Ty, Given)]) -> Result<String> {
+        let (Some(own), Some(spec)) = (self.entries.get(entry), self.program.entries.get(entry))
+        else {
+            return Err(Error::argument(format!("there is no entry {entry}")));
+        };
+        if args.len() != own.callers {
+            return Err(Error::argument(format!(
+                "entry {:?} takes {} arguments, not {}",
+                spec.name,
+                own.callers,
+                args.len()
+            ))
+            .with_code("argument-count"));
+        }
+        let plan = match self.cached(own, |i, ty| args[i].0 == *ty) {
+            Some(plan) => plan,
+            None => {
+                let types: Vec<Ty> = args.iter().map(|(ty, _)| ty.clone()).collect();
+                self.planned(spec, own, &types)?
+            }
+        };
+        let given = self.given(own, args.iter().map(|(_, given)| *given));
+        let memory = rehearse(&plan.body, &given);
+        Ok(described(&self.program, &names(spec), &memory))
+    }
+
+    fn limit_memory(&self, bytes: usize) {
+        self.limit
+            .store(bytes.min(self.options.memory_limit), Ordering::Relaxed);
+    }
+
     fn gradient(
         &self,
         entry: usize,
@@ -455,4 +553,9 @@ impl<B: ExecBackend> Loaded for LoadedProgram<B> {
         lock(&self.states)[i] = State::Held(val);
         Ok(())
     }
+}
+
+/// What the arguments of an entry are called.
+fn names(entry: &Entry) -> Vec<String> {
+    entry.args.iter().map(|a| a.name.clone()).collect()
 }

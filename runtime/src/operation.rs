@@ -10,6 +10,7 @@ use crate::engine::{Arg, Operation, Options, Tensor};
 use crate::error::{Error, Result, Status, clip};
 use crate::exec::execute;
 use crate::infer::{infer, is_infallible, scratch_bytes};
+use crate::limits;
 use crate::op::{Family, Op};
 use crate::panics;
 use crate::tensor::{Borrowed, Held, check_bytes, detach, donate, from_arg};
@@ -70,7 +71,8 @@ impl<B: ExecBackend> Operation for Single<B> {
             .fold(scratch_bytes(&self.op, &types, &outs), |n, t| {
                 n.saturating_add(t.bytes())
             });
-        check_bytes(needed, self.limit).map_err(|e| e.at_op(self.op.info().name))?;
+        check_bytes(needed, self.limit.min(limits::memory_limit()))
+            .map_err(|e| e.at_op(self.op.info().name))?;
 
         let mut borrowed = Borrowed::new();
         let values = args

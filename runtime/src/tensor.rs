@@ -82,6 +82,11 @@ pub type Borrowed = Vec<Range<usize>>;
 /// Below this many bytes an array is copied.
 const COPY_BELOW: usize = 4096;
 
+/// True for arrays that a run reads where they lie.
+pub fn is_lent(ty: &Ty) -> bool {
+    ty.bytes() >= COPY_BELOW && ty.dtype != DType::Bool
+}
+
 /// A value over (or with a copy of) the caller's memory.
 pub fn from_array<B: ExecBackend>(
     array: &HostArray<'_>,
@@ -92,8 +97,7 @@ pub fn from_array<B: ExecBackend>(
     if ty.elements() == 0 {
         return B::upload(Bytes::from_bytes_vec(Vec::new()), ty, device);
     }
-    let borrows = ty.bytes() >= COPY_BELOW && ty.dtype != DType::Bool;
-    let lend = borrowed.filter(|_| borrows);
+    let lend = borrowed.filter(|_| is_lent(ty));
     if lend.is_none() && ty.dtype != DType::Bool && array.is_dense() {
         // SAFETY: whoever made the array vouched for its memory.
         let bytes = unsafe { copy_dense(array.data(), ty.bytes(), ty.dtype.part_size()) };

@@ -327,9 +327,14 @@ def main() -> None:
         for who, t in found.items():
             cells = "".join(f"{t[kind] * 1e6:14.2f} us {t[kind] / best[kind]:6.2f}" for kind in best)
             print(f"  {who:<16}{cells}", flush=True)
+    held = models.temporaries(peer("jax")) if not options.only or "temporaries" in options.only else {}
+    for title, sizes in held.items():
+        print(f"temporaries at the peak: {title}")
+        for who, size in sizes.items():
+            print(f"  {who:<16}{size:14,} bytes {size / max(1, sizes.get('jax', size)):6.2f}", flush=True)
     if options.json:
         with open(options.json, "w") as out:
-            json.dump({"threads": THREADS, "load": os.getloadavg(), "cases": table}, out, indent=1)
+            json.dump({"threads": THREADS, "load": os.getloadavg(), "cases": table, "temporaries": held}, out, indent=1)
 
 
 if __name__ == "__main__":

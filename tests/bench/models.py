@@ -358,6 +358,34 @@ def warm(jax: Any) -> dict[str, Callable[[], Any]]:
     return competitors(jax, lambda b, w, x: blocks(b, 4, w, x), [w, normal(9, 2, 64, 128)], True)
 
 
+def temporaries(jax: Any) -> dict[str, dict[str, int]]:
+    """Bytes beyond arguments and results at the peak, as each plans them."""
+    cases: dict[str, tuple[Callable[..., Any], list[Any], bool]] = {
+        "gelu, 1M floats": (lambda b, x: gelu(b.m, x), [normal(0, 1000, 1000)], False),
+        "transformer block": (
+            lambda b, w, x: blocks(b, 8, w, x),
+            [[block_weights(256, 0)], normal(9, 8, 128, 256)],
+            True,
+        ),
+        "LSTM": (
+            lstm,
+            [{"x": normal(0, 128, 512), "h": normal(1, 128, 512), "b": np.zeros(512, F)}, normal(2, 64, 32, 128)],
+            True,
+        ),
+    }
+    out = {}
+    for title, (f, args, grad) in cases.items():
+        ours = partial(f, Dala())
+        made = dd.defn(dd.value_and_grad(ours) if grad else ours)
+        found = {"dala": made.memory_plan(*tree(lambda a: dd.array(a) + 0, args)).temporaries}
+        if jax is not None:
+            theirs = partial(f, Jax(jax))
+            jitted = jax.jit(jax.value_and_grad(theirs) if grad else theirs)
+            found["jax"] = jitted.lower(*args).compile().memory_analysis().temp_size_in_bytes
+        out[title] = found
+    return out
+
+
 if __name__ == "__main__":
     start = time.perf_counter()
     {"cold": deep}[sys.argv[1]](sys.argv[2])

@@ -246,7 +246,7 @@ fn extent(shape: &[usize], strides: &[isize]) -> (isize, isize) {
 }
 
 /// The strides that show an array of `old` shape and strides in another shape of as many elements, if there are any.
-fn reshaped_strides(old: &[usize], strides: &[isize], new: &[usize]) -> Option<Vec<isize>> {
+pub fn reshaped_strides(old: &[usize], strides: &[isize], new: &[usize]) -> Option<Vec<isize>> {
     // Burn takes a stride of 0 for a broadcast, even along an axis of size 1.
     let mut result = vec![1; new.len()];
     if new.contains(&0) {

@@ -4,6 +4,8 @@
 mod autodiff;
 mod flex;
 
+pub use flex::reshaped_strides;
+
 use burn_backend::tensor::Device;
 use burn_backend::{Backend, BackendTypes, TensorMetadata};
 use burn_std::{Bytes, Shape, Slice};

@@ -5,8 +5,8 @@ use super::{Call, movement};
 use crate::backend::{ExecBackend, no_host};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::host::{Out, dot};
-use crate::value::Val;
+use crate::host::{Out, dot, gemm};
+use crate::value::{Ty, Val};
 
 impl<B: ExecBackend> Call<'_, B> {
     pub(super) fn dot_general(
@@ -51,6 +51,18 @@ impl<B: ExecBackend> Call<'_, B> {
                 let calc = wide(dtype);
                 let x = self.plain(convert::<B>(Val::Float(x), dtype, calc, self.device)?)?;
                 let y = self.plain(convert::<B>(Val::Float(y), dtype, calc, self.device)?)?;
+                if B::HOST {
+                    let bytes = {
+                        let [x, y] = B::views(self.name, [&x, &y])?;
+                        gemm::matmul(&x, &y)?
+                    };
+                    let ty = Ty {
+                        dtype: calc,
+                        shape: self.out.shape.clone(),
+                    };
+                    let product = B::upload(bytes, &ty, self.device)?;
+                    return convert::<B>(product, calc, dtype, self.device);
+                }
                 let (Val::Float(x), Val::Float(y)) = (x, y) else {
                     return Err(no_host::<B>(self.name));
                 };

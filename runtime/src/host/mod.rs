@@ -12,6 +12,7 @@ pub mod conv;
 pub mod copy;
 pub mod dot;
 pub mod fourier;
+pub mod gemm;
 pub mod indexing;
 pub mod matrix;
 pub mod nest;

@@ -8,8 +8,10 @@ mod matrix;
 mod movement;
 mod reduction;
 mod scratch;
+mod storage;
 
 pub use scratch::{has_scratch, scratch_bytes};
+pub use storage::{permutes, rewrites, wants_dense};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};

@@ -50,12 +50,22 @@ pub fn scratch_bytes(op: &Op<usize>, args: &[Ty], outs: &[Ty]) -> usize {
             [strides, low, dilation],
             *groups,
         ),
+        // The places of the rows.
+        Op::Gather { .. }
+        | Op::ScatterAdd { .. }
+        | Op::ScatterSet { .. }
+        | Op::ScatterMul { .. }
+        | Op::ScatterMax { .. }
+        | Op::ScatterMin { .. } => args[1].elements().saturating_mul(size_of::<usize>()),
         Op::Fft { axis, .. } | Op::Rfft { axis } => transform(&args[0], *axis),
         Op::Irfft { axis, .. } => transform(&outs[0], *axis),
         _ => 0,
     };
     if !has_scratch(op) {
         return 0;
+    }
+    if matches!(op, Op::Gather { .. } | Op::ScatterSet { .. }) {
+        return padding;
     }
     let types = args.iter().chain(outs);
     if op.info().family == Family::Matrix {
@@ -75,7 +85,9 @@ pub fn has_scratch(op: &Op<usize>) -> bool {
         Family::Reduction | Family::Contraction | Family::Fourier | Family::Window | Family::Matrix
     ) || matches!(
         op,
-        Op::ScatterAdd { .. }
+        Op::Gather { .. }
+            | Op::ScatterSet { .. }
+            | Op::ScatterAdd { .. }
             | Op::ScatterMul { .. }
             | Op::ScatterMax { .. }
             | Op::ScatterMin { .. }

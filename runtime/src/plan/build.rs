@@ -1,7 +1,7 @@
 //! From the nodes of a function to steps.
 
 use super::peak::{self, Use, is_view};
-use super::{Body, Ends, Origin, Planner, Source, Step, Work, location};
+use super::{Body, Ends, Origin, Planner, Source, Step, Work};
 use crate::backend::ExecBackend;
 use crate::dim::Env;
 use crate::dtype::DType;
@@ -241,7 +241,7 @@ impl<B: ExecBackend> Builder<'_, B> {
         for v in inputs.iter().take(ends.kept).chain(&results) {
             self.values[*v].last = END;
         }
-        let peak = self.check_memory(&inputs, &results)?;
+        let peak = self.peak(&inputs, &results);
         let can_fail = |d: &Draft<B>| match &d.work {
             _ if self.planner.is_faulty(d.name) => true,
             Work::Op(op) => !is_infallible(op),
@@ -353,9 +353,8 @@ impl<B: ExecBackend> Builder<'_, B> {
             .collect()
     }
 
-    /// The bytes held at a time, or an error when they pass the limit.
-    fn check_memory(&self, inputs: &[usize], results: &[usize]) -> Result<usize> {
-        let limit = self.planner.memory_limit;
+    /// The bytes held at a time, from above.
+    fn peak(&self, inputs: &[usize], results: &[usize]) -> usize {
         let types: Vec<&Ty> = self.values.iter().map(|v| &v.ty).collect();
         let uses: Vec<Use> = self
             .drafts
@@ -372,39 +371,7 @@ impl<B: ExecBackend> Builder<'_, B> {
             arguments[*v] = true;
         }
         let resident = |v: usize| arguments[v] || self.values[v].constant.is_some();
-        let peak = peak::estimate(&types, &uses, results, &resident);
-        if peak.bytes <= limit {
-            return Ok(peak.bytes);
-        }
-        let program = self.planner.program;
-        let largest: Vec<String> = peak
-            .largest
-            .iter()
-            .map(|v| {
-                let name = match self.drafts.iter().find(|d| d.outs.contains(v)) {
-                    Some(d) => {
-                        let f = &program.functions[d.origin.function];
-                        let place = location(program, &f.nodes[d.origin.node], d.origin)
-                            .map_or_else(String::new, |at| format!(" at {}:{}", at.file, at.line));
-                        format!("{} (node {} of {}{place})", d.name, d.origin.node, f.name)
-                    }
-                    None => "an argument or constant".to_string(),
-                };
-                format!("{name}: {} of {} bytes", self.ty(*v), self.ty(*v).bytes())
-            })
-            .collect();
-        let error = Error::out_of_memory(format!(
-            "the run would hold {} bytes at a time, the limit is {limit}; the largest: {}",
-            peak.bytes,
-            largest.join("; ")
-        ))
-        .with("needed", peak.bytes)
-        .with("limit", limit)
-        .with("largest", largest);
-        Err(match peak.step {
-            Some(step) => self.planner.locate(self.drafts[step].origin, error),
-            None => error,
-        })
+        peak::estimate(&types, &uses, results, &resident)
     }
 }
 

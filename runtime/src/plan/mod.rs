@@ -1,9 +1,11 @@
 //! A plan: one entry for one set of sizes, calls written out, every value in a slot and moved at its last use.
 
 mod build;
+mod memory;
 mod nested;
 mod peak;
 
+pub use memory::{Buffer, Given, Memory, What, peak, rehearse};
 pub use nested::add_strides;
 
 use std::cell::RefCell;
@@ -118,13 +120,15 @@ pub struct Body<B: ExecBackend> {
     pub commit: usize,
     pub slots: usize,
     pub results: Vec<(Source<B>, Ty)>,
-    /// Bytes held at a time, arguments included.
+    /// Bytes held at a time, arguments included, from above.
     pub peak: usize,
 }
 
 /// An immutable plan, shared by all runs with the same types.
 pub struct Plan<B: ExecBackend> {
     pub body: Body<B>,
+    /// Bytes held at a time when the caller lends all arguments, which is the most.
+    pub most: usize,
     /// When it was used last.
     pub stamp: AtomicU64,
 }
@@ -152,7 +156,6 @@ struct Planned<B: ExecBackend> {
 pub struct Planner<'a, B: ExecBackend> {
     program: &'a Program,
     constant: &'a dyn Fn(&Literal, &Ty) -> Result<Val<B>>,
-    memory_limit: usize,
     fault: Option<&'a str>,
     bodies: RefCell<Bodies<B>>,
 }
@@ -162,13 +165,11 @@ impl<'a, B: ExecBackend> Planner<'a, B> {
     pub fn new(
         program: &'a Program,
         constant: &'a dyn Fn(&Literal, &Ty) -> Result<Val<B>>,
-        memory_limit: usize,
         fault: Option<&'a str>,
     ) -> Self {
         Planner {
             program,
             constant,
-            memory_limit,
             fault,
             bodies: RefCell::default(),
         }
@@ -187,6 +188,7 @@ impl<'a, B: ExecBackend> Planner<'a, B> {
         )?;
         let (body, _) = self.body(entry.function, &inputs, &env, Ends::default())?;
         Ok(Plan {
+            most: peak(&body, &vec![Given::Lent; body.inputs.len()]),
             body,
             stamp: AtomicU64::new(0),
         })
@@ -205,6 +207,12 @@ pub fn locate(program: &Program, origin: Origin, error: Error) -> Error {
         .at_op(node.op.info().name)
         .at_node(origin.node, location(program, node, origin))
         .with("function", function.name.as_str())
+}
+
+/// Where a step comes from.
+pub fn location_of(program: &Program, origin: Origin) -> Option<Location> {
+    let node = &program.functions[origin.function].nodes[origin.node];
+    location(program, node, origin)
 }
 
 fn location(program: &Program, node: &Node, origin: Origin) -> Option<Location> {

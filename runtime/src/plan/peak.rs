@@ -1,4 +1,4 @@
-//! How much memory a plan holds at a time, estimated from above.
+//! How much memory a body holds at a time, estimated from above: for those that are too many to look into.
 
 use crate::op::Op;
 use crate::value::Ty;
@@ -13,15 +13,6 @@ pub struct Use<'a> {
     pub scratch: usize,
 }
 
-/// The peak.
-pub struct Peak {
-    pub bytes: usize,
-    /// The step at which it is reached.
-    pub step: Option<usize>,
-    /// The largest values alive there.
-    pub largest: Vec<usize>,
-}
-
 /// Walks the steps, with views (reshape, transpose, slice ...) sharing the storage of what they look at.
 /// `resident` values stay for the whole run.
 pub fn estimate(
@@ -29,7 +20,7 @@ pub fn estimate(
     steps: &[Use],
     results: &[usize],
     resident: &dyn Fn(usize) -> bool,
-) -> Peak {
+) -> usize {
     let mut storage: Vec<usize> = (0..types.len()).collect();
     for step in steps.iter().filter(|s| s.view) {
         for out in step.outs {
@@ -49,37 +40,19 @@ pub fn estimate(
     let mut live: usize = (0..types.len())
         .filter(|v| resident(*v))
         .fold(0, |n: usize, v| n.saturating_add(bytes(v)));
-    let mut peak = Peak {
-        bytes: live,
-        step: None,
-        largest: Vec::new(),
-    };
+    let mut peak = live;
     let mut freed = vec![false; types.len()];
     for (i, step) in steps.iter().enumerate() {
         for out in step.outs.iter().filter(|v| storage[**v] == **v) {
             live = live.saturating_add(bytes(*out));
         }
-        let now = live.saturating_add(step.scratch);
-        if now > peak.bytes {
-            peak.bytes = now;
-            peak.step = Some(i);
-        }
+        peak = peak.max(live.saturating_add(step.scratch));
         for v in step.args.iter().chain(step.outs) {
             let v = storage[*v];
             if last[v] == i && !resident(v) && !std::mem::replace(&mut freed[v], true) {
                 live = live.saturating_sub(bytes(v));
             }
         }
-    }
-    if let Some(at) = peak.step {
-        let made = steps[..=at].iter().flat_map(|s| s.outs).copied();
-        let mut alive: Vec<usize> = (0..types.len())
-            .filter(|v| resident(*v))
-            .chain(made.filter(|v| storage[*v] == *v && last[*v] >= at))
-            .collect();
-        alive.sort_by_key(|v| std::cmp::Reverse(bytes(*v)));
-        alive.truncate(3);
-        peak.largest = alive;
     }
     peak
 }
