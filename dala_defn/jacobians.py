@@ -13,8 +13,8 @@ from dala_defn.ops.creation import zeros
 from dala_defn.ops.spec import OPS
 from dala_defn.passes.batch import batch_graph
 from dala_defn.passes.cut import cut
-from dala_defn.passes.dce import dce
 from dala_defn.passes.grad import vjp_graph
+from dala_defn.passes.inline import inline_calls
 from dala_defn.passes.jvp import jvp_graph
 from dala_defn.shapes import size
 from dala_defn.trace import inline
@@ -105,7 +105,8 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
 
     Returns:
         ``(result, push_forward)``; ``push_forward(*tangents)`` takes one tangent for each primal, of its structure,
-        shapes and dtypes, and gives that of the result, with None where it is no float.
+        shapes and dtypes, and gives that of the result, with None where it is no float. What it needs was computed with
+        the result, so that it may be called often; a loop and a branch it runs again, with their tangents.
 
     Raises:
         GradientError: for an op without a derivative, naming its line.
@@ -119,10 +120,16 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     types = [v.type for v in call.graph.outputs]
     leaves = [v.type for v in call.graph.inputs[: len(call.values)]]
     wrt = [i for i, t in enumerate(leaves) if t.dtype.is_inexact]
+    graph = inline_calls(call.graph)
+    forward = jvp_graph(graph, wrt)
+    # The rule of a loop gives its results along with their tangents; the early half has them without.
+    plain = set(graph.nodes)
+    nodes = [*graph.nodes, *[n for n in forward.nodes if n not in plain]]
+    joined = Graph(forward.name, forward.inputs, nodes, (*graph.outputs, *forward.outputs[len(types) :]))
+    halves = cut(joined, len(graph.inputs), len(types), range(len(graph.inputs)))
     operands = call.operands()
-    made = _applied(call.graph, operands)
-    forward = jvp_graph(call.graph, wrt)
-    tangents_only = dce(Graph(forward.name, forward.inputs, forward.nodes, forward.outputs[len(types) :]))
+    made = _applied(halves.early, operands)
+    saved = [*made[len(types) :], *[operands[i] for i in halves.again]]
 
     def push_forward(*tangents: Any) -> Any:
         """A tangent for each primal -> the tangent of the result."""
@@ -132,10 +139,10 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
         for given, tree in zip(tangents, call.tree.children, strict=True):
             ts += _matching(given, tree, leaves[at : at + tree.size], "linearize")
             at += tree.size
-        found = iter(_applied(tangents_only, [*operands, *ts]))
+        found = iter(_applied(halves.late, [*saved, *ts]))
         return trees.unflatten(call.out_tree, [next(found) if t.dtype.is_inexact else None for t in types])
 
-    return trees.unflatten(call.out_tree, made), push_forward
+    return trees.unflatten(call.out_tree, made[: len(types)]), push_forward
 
 
 def _basis(types: Sequence[Type], at: int) -> tuple[list[Any], Any]:

@@ -157,6 +157,30 @@ def test_vjp_and_linearize() -> None:
     near(a, b)
 
 
+def test_the_push_forward_of_linearize_computes_nothing_of_the_value_again() -> None:
+    w = dd.ones((2, 2), dtype=dd.float64)
+    f = lambda x: dd.tanh(dd.exp(dd.sin(x) @ w) * 0.01)  # noqa: E731
+    value, push_forward = dd.linearize(f, X)
+    tangent = dd.ones_like(X)
+    near(value, f(X))
+    near(push_forward(tangent), dd.jvp(f, (X,), (tangent,))[1])
+    ops = {n.op for n in dd.defn(push_forward).lower(tangent).nodes}
+    assert ops <= {"constant", "mul", "mul_strong_zero", "dot_general"}
+
+
+def test_linearize_runs_loops_and_branches_again_with_their_tangents() -> None:
+    def f(x: Any) -> Any:
+        y, rows = dd.scan(lambda c, _: (dd.sin(c) * 1.1, c), x, None, length=4)
+        z = dd.while_loop(lambda c: dd.sum(c) < 10.0, lambda c: c * 2.0, dd.exp(y))
+        return dd.cond(dd.sum(z) > 0.0, dd.cos, dd.sin, z) + dd.sum(rows)
+
+    value, push_forward = dd.linearize(f, X)
+    near(value, f(X))
+    for scale in (1.0, 2.0):
+        tangent = scale * dd.ones_like(X)
+        near(push_forward(tangent), dd.jvp(f, (X,), (tangent,))[1])
+
+
 def test_jacobians_of_pytrees() -> None:
     rng = np.random.default_rng(2)
     a, b = dd.array(rng.standard_normal((2, 3))), dd.array(rng.standard_normal(4))
