@@ -109,7 +109,8 @@ class Array(Operators):
         if self.dtype.kind == "k":
             return f"key({self.numpy().tolist()})"
         with np.printoptions(**_options):
-            return np.array_repr(self.numpy())
+            # Later versions of ml_dtypes give the dtype a repr of its own kind, which NumPy then writes.
+            return np.array_repr(self.numpy()).replace("dtype=dtype(bfloat16)", "dtype=bfloat16")
 
     def __str__(self) -> str:
         with np.printoptions(**_options):

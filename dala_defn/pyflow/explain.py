@@ -90,7 +90,7 @@ def _asking(code: CodeType, line: int) -> tuple[ast.AST | None, str]:
             for node in ast.walk(function):
                 makes = _COMPREHENSIONS.get(type(node), "")
                 for asks in getattr(node, "generators", ()) if makes else (node,):
-                    tests = asks.ifs if isinstance(asks, ast.comprehension) else [getattr(asks, "test", None)]
+                    tests = asks.ifs if makes else [getattr(asks, "test", None)]
                     if any(isinstance(t, ast.expr) and t.lineno <= line <= (t.end_lineno or line) for t in tests):
                         found, filtered = asks, makes
     return found, filtered
