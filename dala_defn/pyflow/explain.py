@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
@@ -89,7 +90,8 @@ def _asking(code: CodeType, line: int) -> tuple[ast.AST | None, str]:
                 continue
             for node in ast.walk(function):
                 makes = _COMPREHENSIONS.get(type(node), "")
-                for asks in getattr(node, "generators", ()) if makes else (node,):
+                parts: Iterable[Any] = getattr(node, "generators", ()) if makes else (node,)
+                for asks in parts:
                     tests = asks.ifs if makes else [getattr(asks, "test", None)]
                     if any(isinstance(t, ast.expr) and t.lineno <= line <= (t.end_lineno or line) for t in tests):
                         found, filtered = asks, makes

@@ -9,9 +9,10 @@ use crate::backend::ExecBackend;
 use crate::engine::{Engine, HostArray, Loaded, Operation, Options, Tensor};
 use crate::error::{Error, Result, clip};
 use crate::file::Container;
+use crate::limits::check_bytes;
 use crate::loaded::LoadedProgram;
 use crate::operation::Single;
-use crate::tensor::{Held, check_bytes, from_array, to_bytes};
+use crate::tensor::{Held, from_array, to_bytes};
 
 /// The engine over backend `B`.
 pub struct BurnEngine<B: ExecBackend> {

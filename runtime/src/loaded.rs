@@ -203,8 +203,8 @@ impl<B: ExecBackend> LoadedProgram<B> {
             })
             .collect::<Result<Vec<_>>>()?;
         let constant = |literal: &Literal, ty: &Ty| self.constant(literal, ty);
-        let fault = self.options.fault.as_deref();
-        let planner = Planner::new(&self.program, &constant, fault);
+        let (most, fault) = (self.options.memory_limit, self.options.fault.as_deref());
+        let planner = Planner::new(&self.program, &constant, most, fault);
         let plan = Arc::new(planner.plan(entry, types)?);
         for ((_, ty), port) in plan.body.results.iter().zip(&own.results) {
             if let Port::State(i) = port

@@ -13,7 +13,7 @@ use crate::infer::{infer, is_infallible, scratch_bytes};
 use crate::limits;
 use crate::op::{Family, Op};
 use crate::panics;
-use crate::tensor::{Borrowed, Held, check_bytes, detach, donate, from_arg};
+use crate::tensor::{Borrowed, Held, detach, donate, from_arg};
 use crate::value::Ty;
 
 /// One operation, decoded once.
@@ -71,7 +71,7 @@ impl<B: ExecBackend> Operation for Single<B> {
             .fold(scratch_bytes(&self.op, &types, &outs), |n, t| {
                 n.saturating_add(t.bytes())
             });
-        check_bytes(needed, self.limit.min(limits::memory_limit()))
+        limits::check_bytes(needed, self.limit.min(limits::memory_limit()))
             .map_err(|e| e.at_op(self.op.info().name))?;
 
         let mut borrowed = Borrowed::new();

@@ -238,15 +238,3 @@ pub fn donate<B: ExecBackend>(args: &[Arg<'_>]) -> Result<()> {
     }
     Ok(())
 }
-
-/// Refuses more bytes than `limit`.
-pub fn check_bytes(bytes: usize, limit: usize) -> Result<()> {
-    if bytes > limit {
-        return Err(Error::out_of_memory(format!(
-            "{bytes} bytes are needed, the limit is {limit}"
-        ))
-        .with("needed", bytes)
-        .with("limit", limit));
-    }
-    Ok(())
-}

@@ -8,6 +8,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result, Status};
 use crate::exec::kernel;
 use crate::infer::{has_scratch, infer, is_infallible, scratch_bytes};
+use crate::limits::check_bytes;
 use crate::op::Op;
 use crate::program::Node;
 use crate::symbolic::{resolve, solve};
@@ -234,6 +235,11 @@ impl<B: ExecBackend> Builder<'_, B> {
         for (i, draft) in self.drafts.iter().enumerate() {
             for v in &draft.args {
                 self.values[*v].last = i;
+            }
+            let view = matches!(&draft.work, Work::Op(op) if is_view(op));
+            for v in draft.outs.iter().filter(|_| view) {
+                check_bytes(self.ty(*v).bytes(), self.planner.most)
+                    .map_err(|e| self.planner.locate(draft.origin, e))?;
             }
         }
         let inputs: Vec<usize> = self.without_tokens(&(0..inputs).collect::<Vec<_>>());

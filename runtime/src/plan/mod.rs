@@ -156,20 +156,24 @@ struct Planned<B: ExecBackend> {
 pub struct Planner<'a, B: ExecBackend> {
     program: &'a Program,
     constant: &'a dyn Fn(&Literal, &Ty) -> Result<Val<B>>,
+    most: usize,
     fault: Option<&'a str>,
     bodies: RefCell<Bodies<B>>,
 }
 
 impl<'a, B: ExecBackend> Planner<'a, B> {
-    /// `constant` gives the value of a constant; every execution of the op `fault` will panic.
+    /// `constant` gives the value of a constant. A view that spreads to more than `most` bytes is refused, though it
+    /// holds fewer: what walks over it would not come to an end. Every execution of the op `fault` will panic.
     pub fn new(
         program: &'a Program,
         constant: &'a dyn Fn(&Literal, &Ty) -> Result<Val<B>>,
+        most: usize,
         fault: Option<&'a str>,
     ) -> Self {
         Planner {
             program,
             constant,
+            most,
             fault,
             bodies: RefCell::default(),
         }
