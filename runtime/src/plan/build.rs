@@ -236,8 +236,8 @@ impl<B: ExecBackend> Builder<'_, B> {
             for v in &draft.args {
                 self.values[*v].last = i;
             }
-            let view = matches!(&draft.work, Work::Op(op) if is_view(op));
-            for v in draft.outs.iter().filter(|_| view) {
+            let spreads = matches!(&draft.work, Work::Op(Op::BroadcastTo { .. }));
+            for v in draft.outs.iter().filter(|_| spreads) {
                 check_bytes(self.ty(*v).bytes(), self.planner.most)
                     .map_err(|e| self.planner.locate(draft.origin, e))?;
             }
