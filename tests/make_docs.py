@@ -1,4 +1,4 @@
-"""Writes docs/ops.md (the op reference) and docs/op-table.md (the measured errors): ``python tests/make_docs.py``."""
+"""Writes docs/ops.md (the op reference), docs/op-table.md (the measured errors) and docs/coverage.md."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import coverage_page
 import numpy as np
 from measure import EXECUTORS, worst
 
@@ -190,10 +191,11 @@ def op_reference() -> str:
 
 
 def main() -> None:
-    """Writes both pages."""
+    """Writes the pages."""
     (DOCS / "ops.md").write_text(op_reference())
+    (DOCS / "coverage.md").write_text(coverage_page.page())
     (DOCS / "op-table.md").write_text(op_table().rstrip() + "\n")
-    sys.stdout.write(f"{DOCS / 'ops.md'}\n{DOCS / 'op-table.md'}\n")
+    sys.stdout.write("".join(f"{DOCS / name}.md\n" for name in ("ops", "coverage", "op-table")))
 
 
 if __name__ == "__main__":

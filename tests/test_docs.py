@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import coverage_page
 import make_docs
 import numpy as np
 import pytest
@@ -105,6 +106,14 @@ def test_the_examples_of_the_op_table(spec: OpSpec) -> None:
 
 def test_the_op_reference_is_up_to_date() -> None:
     assert (make_docs.DOCS / "ops.md").read_text() == make_docs.op_reference(), "run python tests/make_docs.py"
+
+
+@pytest.mark.parametrize("spec", OPS.values(), ids=lambda s: s.name)
+def test_no_cell_of_the_coverage_is_empty(spec: OpSpec) -> None:
+    cells = coverage_page.row(spec)
+    assert tuple(cells) == coverage_page.COLUMNS and all(cells.values())
+    line = f"| {spec.name} | {' | '.join(cells.values())} |"
+    assert line in (make_docs.DOCS / "coverage.md").read_text().splitlines(), "run python tests/make_docs.py"
 
 
 def test_the_op_table_has_every_op_and_dtype_within_its_bound() -> None:
