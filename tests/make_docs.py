@@ -1,4 +1,4 @@
-"""Writes docs/ops.md (the op reference), docs/op-table.md (the measured errors) and docs/coverage.md."""
+"""Writes the pages in docs/ that are made: ops, op-table (the measured errors), coverage and promotion."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import coverage_page
 import numpy as np
+import promotion_page
 from measure import EXECUTORS, worst
 
 import dala_defn as dd
@@ -194,8 +195,9 @@ def main() -> None:
     """Writes the pages."""
     (DOCS / "ops.md").write_text(op_reference())
     (DOCS / "coverage.md").write_text(coverage_page.page())
+    (DOCS / "promotion.md").write_text(promotion_page.page())
     (DOCS / "op-table.md").write_text(op_table().rstrip() + "\n")
-    sys.stdout.write("".join(f"{DOCS / name}.md\n" for name in ("ops", "coverage", "op-table")))
+    sys.stdout.write("".join(f"{DOCS / name}.md\n" for name in ("ops", "coverage", "promotion", "op-table")))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 import coverage_page
 import make_docs
 import numpy as np
+import promotion_page
 import pytest
 
 import dala_defn as dd
@@ -114,6 +115,13 @@ def test_no_cell_of_the_coverage_is_empty(spec: OpSpec) -> None:
     assert tuple(cells) == coverage_page.COLUMNS and all(cells.values())
     line = f"| {spec.name} | {' | '.join(cells.values())} |"
     assert line in (make_docs.DOCS / "coverage.md").read_text().splitlines(), "run python tests/make_docs.py"
+
+
+def test_promotion_differs_from_numpy_for_the_reasons_given_alone() -> None:
+    cells = [promotion_page.pair(a, b) for a in dtypes.ELEMENTS for b in dtypes.ELEMENTS]
+    cells += [promotion_page.with_number(a, x) for a in dtypes.ELEMENTS for x in promotion_page.WEAK.values()]
+    assert all(cell.reason for cell in cells if cell.differs), [c for c in cells if c.differs and not c.reason]
+    assert (make_docs.DOCS / "promotion.md").read_text() == promotion_page.page(), "run python tests/make_docs.py"
 
 
 def test_the_op_table_has_every_op_and_dtype_within_its_bound() -> None:
