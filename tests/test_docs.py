@@ -117,6 +117,13 @@ def test_no_cell_of_the_coverage_is_empty(spec: OpSpec) -> None:
     assert line in (make_docs.DOCS / "coverage.md").read_text().splitlines(), "run python tests/make_docs.py"
 
 
+def test_the_coverage_has_every_op() -> None:
+    lines = (make_docs.DOCS / "coverage.md").read_text().splitlines()
+    names = [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("| ")]
+    ops = [s.name for s in sorted(OPS.values(), key=lambda s: s.code)]
+    assert names == ["op", "---", *ops], "run python tests/make_docs.py"
+
+
 def test_promotion_differs_from_numpy_for_the_reasons_given_alone() -> None:
     cells = [promotion_page.pair(a, b) for a in dtypes.ELEMENTS for b in dtypes.ELEMENTS]
     cells += [promotion_page.with_number(a, x) for a in dtypes.ELEMENTS for x in promotion_page.WEAK.values()]
